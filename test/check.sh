@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The static checks. The first argument is the linter to run, with its version.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+staticcheck=$1
+
+bad=$(git ls-files -z -- '*.go' | xargs -0 gofmt -l)
+[ -z "$bad" ] || { echo "not formatted (run gofmt -w):"; echo "$bad"; exit 1; }
+
+go vet ./...
+go vet -tags e2e ./...
+go run "$staticcheck" -tags e2e ./...
+
+go mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy"; exit 1; }
+
+go test -count=1 ./internal/floors ./internal/doccheck
+
+echo "check: all clean"
