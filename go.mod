@@ -8,6 +8,7 @@ require (
 	github.com/juju/loggo v1.0.0
 	go.uber.org/goleak v1.3.0
 	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637
+	gopkg.in/yaml.v3 v3.0.1
 )
 
 require (

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests: real processes, real daemons, virtual machines.
+# Without an argument all parts run; with names, only those. What a part needs
+# from Debian is installed first. A part fails, the whole fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# part: packages it needs (none: -)
+parts=(
+	"storecrash -"
+	"thread -"
+)
+
+only=("$@")
+wanted() {
+	[ ${#only[@]} -eq 0 ] && return 0
+	local name
+	for name in "${only[@]}"; do [ "$name" = "$1" ] && return 0; done
+	return 1
+}
+
+summary=()
+for line in "${parts[@]}"; do
+	read -r part packages <<<"$line"
+	wanted "$part" || continue
+	start=$SECONDS
+	echo "=== e2e $part"
+	if [ "$packages" != - ]; then
+		# shellcheck disable=SC2086 # a list of words
+		test/apt-install.sh $packages
+	fi
+	go test -tags e2e -count=1 -timeout 20m -v "./internal/e2e/$part/..." 2>&1 | test/quiet.sh
+	summary+=("e2e $part: ok, $((SECONDS - start)) s")
+done
+[ ${#summary[@]} -gt 0 ] || { echo "no such part: $*" >&2; exit 2; }
+printf '%s\n' "${summary[@]}"
