@@ -13,7 +13,6 @@ require (
 )
 
 require (
-	github.com/juju/loggo v1.0.0 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	golang.org/x/net v0.62.0 // indirect

@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// read returns the trimmed text of a file, "" if it cannot be read.
+// read returns the trimmed text of a file, "" if it cannot be read or the first
+// part, its root, is empty.
 func read(parts ...string) string {
+	if parts[0] == "" {
+		return ""
+	}
 	b, err := os.ReadFile(filepath.Join(parts...))
 	if err != nil {
 		return ""
