@@ -1,0 +1,339 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/juju/errors"
+	"gopkg.in/tomb.v2"
+)
+
+// Root answers the requests of one connection.
+type Root interface {
+	// Call carries out a request. Params is JSON, empty when the request has
+	// none, and must not be used after Call returns. The result is encoded as
+	// JSON, nil as an empty object. An error that is an *Error travels with its
+	// code, any other with its text alone. Ctx ends some time after Kill.
+	Call(ctx context.Context, r Request, params []byte) (result any, err error)
+
+	// Kill releases calls that wait for something to happen. No further Call is
+	// made of this Root by requests read after it.
+	Kill()
+}
+
+// ConnConfig says what a server grants one connection. The zero value is
+// usable.
+type ConnConfig struct {
+	MaxFrame     int64         // bytes of one request; 0 means 4 MiB
+	MaxRequests  int           // under way at once; 0 means 64; see SetMaxRequests
+	MaxUnread    int64         // bytes of replies that wait to be sent; 0 means 64 MiB
+	WriteTimeout time.Duration // for the peer to take one reply; 0 means 30 seconds
+	PingInterval time.Duration // between websocket pings; 0 means 10 seconds
+	PeerTimeout  time.Duration // of silence, pongs included, until the peer counts as gone; 0 means 25 seconds
+	Grace        time.Duration // for calls to end once the connection closes; 0 means 3 seconds
+}
+
+func (c ConnConfig) withDefaults() ConnConfig {
+	orSize := func(v *int64, d int64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orTime := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orSize(&c.MaxFrame, 4<<20)
+	orSize(&c.MaxUnread, 64<<20)
+	orTime(&c.WriteTimeout, 30*time.Second)
+	orTime(&c.PingInterval, 10*time.Second)
+	orTime(&c.PeerTimeout, 25*time.Second)
+	orTime(&c.Grace, 3*time.Second)
+	if c.MaxRequests == 0 {
+		c.MaxRequests = 64
+	}
+	return c
+}
+
+// Conn is the server's end of a connection. Each request runs in a goroutine of
+// its own; replies go out in the order in which they are ready.
+type Conn struct {
+	ws   *websocket.Conn
+	cfg  ConnConfig
+	tomb tomb.Tomb
+	root atomic.Pointer[Root]
+
+	ctx    context.Context // of calls
+	cancel context.CancelFunc
+
+	max      atomic.Int64 // requests under way at once
+	running  atomic.Int64
+	handlers sync.WaitGroup
+
+	writing sync.Mutex   // held while a frame is written
+	unread  atomic.Int64 // bytes of frames that wait to be written, or are
+
+	names map[string]string // used by the reader alone
+}
+
+// upgrader turns HTTP requests into websockets. Credentials are never ambient
+// here (no cookies), so a request's origin says nothing about its right.
+var upgrader = websocket.Upgrader{
+	HandshakeTimeout: 20 * time.Second,
+	WriteBufferSize:  4096,
+	WriteBufferPool:  &writeBuffers,
+	CheckOrigin:      func(*http.Request) bool { return true },
+}
+
+// Accept turns an HTTP request into a connection, which Start then serves. On
+// an error the HTTP request has been answered.
+func Accept(w http.ResponseWriter, r *http.Request, cfg ConnConfig) (*Conn, error) {
+	ws, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot open a websocket")
+	}
+	c := &Conn{ws: ws, cfg: cfg.withDefaults(), names: make(map[string]string)}
+	c.max.Store(int64(c.cfg.MaxRequests))
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	ws.SetReadLimit(c.cfg.MaxFrame)
+	ws.SetPongHandler(func(string) error { return c.heard() })
+	return c, nil
+}
+
+// Start serves requests from root until the peer goes, the connection fails, or
+// Kill. It must be called exactly once.
+func (c *Conn) Start(root Root) {
+	c.SetRoot(root)
+	c.tomb.Go(c.loop)
+}
+
+// SetRoot makes root answer the requests that are read from now on.
+func (c *Conn) SetRoot(root Root) { c.root.Store(&root) }
+
+// SetMaxRequests changes how many requests may be under way at once. Those
+// that exceed it are answered with ErrTooManyRequests.
+func (c *Conn) SetMaxRequests(n int) { c.max.Store(int64(n)) }
+
+// Context ends when the connection has ended, or was given the time to.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Kill asks the connection to close: it starts no further request, lets those
+// under way end and be answered, and then closes.
+func (c *Conn) Kill() { c.kill(nil) }
+
+// Wait returns when the connection has closed and no call is under way: nil if
+// either side asked for it, else why it failed.
+func (c *Conn) Wait() error { return c.tomb.Wait() }
+
+// Dead is closed when Wait would return.
+func (c *Conn) Dead() <-chan struct{} { return c.tomb.Dead() }
+
+// Dying is closed when the connection has begun to close.
+func (c *Conn) Dying() <-chan struct{} { return c.tomb.Dying() }
+
+func (c *Conn) kill(reason error) {
+	c.tomb.Kill(reason)
+	_ = c.ws.SetReadDeadline(time.Now()) // releases the reader
+}
+
+// drop ends the connection at once, without regard to what waits to be sent.
+func (c *Conn) drop(reason error) {
+	c.tomb.Kill(reason)
+	_ = c.ws.Close()
+}
+
+// loop reads until there is nothing more to read, and then winds down.
+func (c *Conn) loop() error {
+	c.tomb.Go(c.ping)
+	err := c.read()
+	c.tomb.Kill(err)
+	(*c.root.Load()).Kill()
+	grace := time.AfterFunc(c.cfg.Grace, c.cancel)
+	c.handlers.Wait()
+	grace.Stop()
+	c.cancel()
+	c.farewell(err)
+	return err
+}
+
+// farewell closes the socket, telling the peer why if it is still there.
+func (c *Conn) farewell(err error) {
+	code, text := websocket.CloseGoingAway, ""
+	if errors.Is(err, errMalformed) {
+		code, text = websocket.CloseInvalidFramePayloadData, "malformed message"
+	}
+	bye := websocket.FormatCloseMessage(code, text)
+	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second))
+	_ = c.ws.Close()
+}
+
+// ping asks the peer for a sign of life from time to time.
+func (c *Conn) ping() error {
+	ticker := time.NewTicker(c.cfg.PingInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.tomb.Dying():
+			return nil
+		case <-ticker.C:
+			// A failure shows as silence to the reader.
+			_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.cfg.WriteTimeout))
+		}
+	}
+}
+
+// heard notes a sign of life. It returns an error when the connection is to
+// close.
+func (c *Conn) heard() error {
+	if err := c.ws.SetReadDeadline(time.Now().Add(c.cfg.PeerTimeout)); err != nil {
+		return errors.Trace(err)
+	}
+	if !c.tomb.Alive() { // after the deadline, which Kill's then follows
+		return tomb.ErrDying
+	}
+	return nil
+}
+
+var frames = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func releaseFrame(f *bytes.Buffer) {
+	if f.Cap() <= maxKept {
+		frames.Put(f)
+	}
+}
+
+// read starts a handler for each request, until the connection ends. It returns
+// nil when that was to be expected.
+func (c *Conn) read() error {
+	for {
+		if err := c.heard(); err != nil {
+			return c.reason(err)
+		}
+		frame := frames.Get().(*bytes.Buffer)
+		if err := readFrame(c.ws, frame); err != nil {
+			releaseFrame(frame)
+			return c.reason(err)
+		}
+		m, err := parseMessage(frame.Bytes())
+		if err != nil {
+			releaseFrame(frame)
+			return errors.Trace(err)
+		}
+		if !m.isRequest() {
+			releaseFrame(frame) // an answer to nothing we asked
+			continue
+		}
+		c.begin(m, frame)
+	}
+}
+
+// reason tells an expected end from a failure.
+func (c *Conn) reason(err error) error {
+	if !c.tomb.Alive() {
+		return nil
+	}
+	var closed *websocket.CloseError
+	if errors.As(err, &closed) {
+		switch closed.Code {
+		case websocket.CloseNormalClosure, websocket.CloseGoingAway,
+			websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure:
+			return nil
+		}
+	}
+	return errors.Annotate(err, "connection lost")
+}
+
+// begin starts the handler of a request, or refuses it.
+func (c *Conn) begin(m message, frame *bytes.Buffer) {
+	r := Request{Type: c.name(m.typ), Version: m.version, ID: string(m.object), Method: c.name(m.method)}
+	var refusal error
+	switch {
+	case !c.tomb.Alive():
+		refusal = ErrShutdown
+	case c.running.Load() >= c.max.Load():
+		refusal = &Error{Message: ErrTooManyRequests.Error(), Code: "try again"}
+	}
+	if refusal != nil {
+		releaseFrame(frame)
+		c.reply(m.id, m.old, nil, refusal)
+		return
+	}
+	root := *c.root.Load()
+	c.running.Add(1)
+	c.handlers.Add(1)
+	id, old, params := m.id, m.old, m.params
+	if len(params) == 0 || string(params) == "{}" {
+		releaseFrame(frame) // the call may last, and needs nothing of it
+		frame, params = nil, nil
+	}
+	go c.handle(root, r, id, old, params, frame)
+}
+
+// handle carries out one request.
+func (c *Conn) handle(root Root, r Request, id uint64, old bool, params []byte, frame *bytes.Buffer) {
+	defer c.handlers.Done()
+	defer c.running.Add(-1)
+	result, err := c.call(root, r, params)
+	if frame != nil {
+		releaseFrame(frame)
+	}
+	c.reply(id, old, result, err)
+}
+
+// call is Root.Call, with a panic turned into an error of that call.
+func (c *Conn) call(root Root, r Request, params []byte) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			logger.Errorf("panic in %s(%d).%s: %v\n%s", r.Type, r.Version, r.Method, p, debug.Stack())
+			result, err = nil, errors.New("internal error")
+		}
+	}()
+	return root.Call(c.ctx, r, params)
+}
+
+// reply sends the answer to a request. A peer that does not take it in time, or
+// lets too many gather, is dropped.
+func (c *Conn) reply(id uint64, old bool, result any, failure error) {
+	e := newEncoder()
+	defer e.release()
+	e.reply(id, old, result, failure)
+	size := int64(e.buf.Len())
+	defer c.unread.Add(-size)
+	if c.unread.Add(size) > c.cfg.MaxUnread+size { // one reply may be of any size
+		c.drop(ErrNotReading)
+		return
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)) // always nil
+	if err := c.ws.WriteMessage(websocket.TextMessage, e.buf.Bytes()); err != nil {
+		var timeout interface{ Timeout() bool }
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			c.drop(ErrNotReading)
+			return
+		}
+		c.drop(nil) // the peer has gone; the reader says so too
+	}
+}
+
+// maxNames bounds how many names a connection remembers.
+const maxNames = 64
+
+// name returns b as a string, the same one for the same name.
+func (c *Conn) name(b []byte) string {
+	if s, ok := c.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if len(c.names) < maxNames && len(s) < maxNames {
+		c.names[s] = s
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	"github.com/juju/errors"
+)
+
+var (
+	contextType = reflect.TypeFor[context.Context]()
+	errorType   = reflect.TypeFor[error]()
+)
+
+// Methods are the methods of one Go type, as requests find them.
+type Methods struct {
+	byName map[string]*Method
+	names  []string // sorted
+}
+
+// MethodsOf returns the exported methods of a type. It returns an error
+// satisfying errors.NotValid if any of them is not of the shape
+//
+//	func([ctx context.Context,] [P]) ([R,] error)
+//
+// with P and R structs, so that nothing is exported to the network by accident.
+func MethodsOf(t reflect.Type) (*Methods, error) {
+	m := &Methods{byName: make(map[string]*Method)}
+	for i := range t.NumMethod() {
+		method, err := newMethod(t.Method(i))
+		if err != nil {
+			return nil, errors.Annotatef(err, "method %s of %v", t.Method(i).Name, t)
+		}
+		m.byName[method.name] = method
+		m.names = append(m.names, method.name)
+	}
+	slices.Sort(m.names)
+	return m, nil
+}
+
+// Get returns the method of that name, or false if there is none.
+func (m *Methods) Get(name string) (*Method, bool) {
+	method, ok := m.byName[name]
+	return method, ok
+}
+
+// Names returns the names of all methods, sorted. It must not be changed.
+func (m *Methods) Names() []string { return m.names }
+
+// Method is one method that requests can call.
+type Method struct {
+	name   string
+	fn     reflect.Value
+	hasCtx bool
+	params reflect.Type // nil when the method has none
+	result reflect.Type // nil when the method has none
+}
+
+func newMethod(m reflect.Method) (*Method, error) {
+	t, out := m.Type, &Method{name: m.Name, fn: m.Func}
+	in := 1 // after the receiver
+	if t.IsVariadic() {
+		return nil, errors.NotValidf("a variable number of parameters")
+	}
+	if in < t.NumIn() && t.In(in) == contextType {
+		out.hasCtx = true
+		in++
+	}
+	if in < t.NumIn() {
+		out.params = t.In(in)
+		in++
+	}
+	if in < t.NumIn() || out.params != nil && out.params.Kind() != reflect.Struct {
+		return nil, errors.NotValidf("parameters of %v: not ([context.Context,] [a struct]):", t)
+	}
+	results := t.NumOut()
+	if results == 0 || results > 2 || t.Out(results-1) != errorType {
+		return nil, errors.NotValidf("results of %v: not ([a struct,] error):", t)
+	}
+	if results == 2 {
+		out.result = t.Out(0)
+		if out.result.Kind() != reflect.Struct {
+			return nil, errors.NotValidf("results of %v: not ([a struct,] error):", t)
+		}
+	}
+	return out, nil
+}
+
+// Name returns the method's name.
+func (m *Method) Name() string { return m.name }
+
+// Params returns the type of the parameters, nil if there are none.
+func (m *Method) Params() reflect.Type { return m.params }
+
+// Result returns the type of the result, nil if there is none.
+func (m *Method) Result() reflect.Type { return m.result }
+
+// Decode reads the parameters from JSON, of which none is as good as an empty
+// object. The error's text is the JSON decoder's. The result is for Call.
+func (m *Method) Decode(params []byte) (reflect.Value, error) {
+	if m.params == nil {
+		return reflect.Value{}, nil
+	}
+	p := reflect.New(m.params)
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, p.Interface()); err != nil {
+			return reflect.Value{}, errors.Trace(err)
+		}
+	}
+	return p.Elem(), nil
+}
+
+// Call calls the method of receiver, which must be of the type that the method
+// was found in, with what Decode returned.
+func (m *Method) Call(ctx context.Context, receiver, params reflect.Value) (any, error) {
+	var space [3]reflect.Value
+	args := append(space[:0], receiver)
+	if m.hasCtx {
+		args = append(args, reflect.ValueOf(ctx))
+	}
+	if m.params != nil {
+		args = append(args, params)
+	}
+	out := m.fn.Call(args)
+	if err := out[len(out)-1]; !err.IsNil() {
+		return nil, err.Interface().(error)
+	}
+	if m.result == nil {
+		return nil, nil
+	}
+	return out[0].Interface(), nil
+}
