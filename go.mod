@@ -13,7 +13,12 @@ require (
 )
 
 require (
+	github.com/juju/clock v1.0.2 // indirect
+	github.com/juju/names/v5 v5.0.0 // indirect
+	github.com/juju/utils/v3 v3.1.0 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
+	gopkg.in/yaml.v2 v2.4.0 // indirect
 )
