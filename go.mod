@@ -6,6 +6,7 @@ require (
 	github.com/gorilla/websocket v1.5.3
 	github.com/juju/errors v1.0.0
 	github.com/juju/loggo v1.0.0
+	github.com/juju/names/v5 v5.0.0
 	go.uber.org/goleak v1.3.0
 	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637
 	gopkg.in/yaml.v3 v3.0.1
@@ -14,9 +15,7 @@ require (
 
 require (
 	github.com/juju/clock v1.0.2 // indirect
-	github.com/juju/names/v5 v5.0.0 // indirect
 	github.com/juju/utils/v3 v3.1.0 // indirect
-	github.com/kr/pretty v0.3.1 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
