@@ -102,7 +102,7 @@ func FuzzParseMessage(f *testing.F) {
 		}
 		if err == nil && wantErr != nil {
 			// Only a wrong number of the spelling that is not used may pass.
-			t.Skip()
+			return
 		}
 		if err != nil {
 			return
