@@ -31,7 +31,7 @@ var floors = map[string]int{
 	"environs/config":       1,
 	"store/sqlite":          2,
 	"store/mongo":           2,
-	"store/mongo/*":         2,
+	"store/mongo/*":         1, // below the store itself
 	"store/storetest":       2,
 	"rpc":                   2,
 	"worker":                2,
