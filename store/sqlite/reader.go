@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/store"
+)
+
+// listLimit is the size of a page when the query does not say.
+const listLimit = 1000
+
+// listing is what all listings have in common: the range of ids, and one
+// document more than the page takes, to know whether there is a next page.
+const listing = " AND %.id > ? AND %.id >= ? AND (? = '' OR %.id < ?) ORDER BY %.id LIMIT ?"
+
+// reader is one reading connection with its statements. Its calls do not carry
+// the caller's context: that would start a goroutine for each, to interrupt what
+// takes microseconds. Loops look at the context themselves.
+type reader struct {
+	conn          *sql.Conn
+	begin, commit *sql.Stmt
+	get           *sql.Stmt
+	list          *sql.Stmt
+	listIndex     *sql.Stmt
+	changes       *sql.Stmt
+}
+
+// newReader opens a connection and prepares its statements.
+func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	r := &reader{conn: conn}
+	for _, p := range []struct {
+		to    **sql.Stmt
+		query string
+	}{
+		{&r.begin, "BEGIN"},
+		{&r.commit, "COMMIT"},
+		{&r.get, "SELECT rev, data FROM docs WHERE collection = ? AND id = ?"},
+		{&r.list, "SELECT d.id, d.rev, d.data FROM docs d WHERE d.collection = ?" + strings.ReplaceAll(listing, "%", "d")},
+		{&r.listIndex, "SELECT e.id, d.rev, d.data FROM entries e CROSS JOIN docs d ON d.num = e.doc" +
+			" WHERE e.collection = ? AND e.name = ? AND e.value = ?" + strings.ReplaceAll(listing, "%", "e")},
+		{&r.changes, "SELECT pos, collection, id, rev, removed FROM changes WHERE pos > ? ORDER BY pos LIMIT ?"},
+	} {
+		if *p.to, err = conn.PrepareContext(ctx, p.query); err != nil {
+			conn.Close()
+			return nil, errors.Trace(err)
+		}
+	}
+	return r, nil
+}
+
+// acquire takes a free reader; the caller gives it back into s.free.
+func (s *Store) acquire(ctx context.Context) (*reader, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-s.free:
+		return r, nil
+	case <-ctx.Done():
+		return nil, errors.Trace(ctx.Err())
+	case <-s.tomb.Dying():
+		return nil, errors.Trace(store.ErrClosed)
+	}
+}
+
+// Get implements store.Store.
+func (s *Store) Get(ctx context.Context, key store.Key) (store.Doc, error) {
+	if err := s.schema.CheckKey(key); err != nil {
+		return store.Doc{}, errors.Trace(err)
+	}
+	r, err := s.acquire(ctx)
+	if err != nil {
+		return store.Doc{}, err
+	}
+	defer func() { s.free <- r }()
+	doc, err := r.read(s.numbers[key.Collection], key)
+	if err != nil {
+		return store.Doc{}, errors.Annotatef(err, "cannot get %s %q", key.Collection, key.ID)
+	}
+	if doc.Rev == 0 {
+		return store.Doc{}, errors.NotFoundf("%s %q", key.Collection, key.ID)
+	}
+	return doc, nil
+}
+
+// read reads one document; a missing one has revision 0.
+func (r *reader) read(collection int64, key store.Key) (store.Doc, error) {
+	doc := store.Doc{Key: key}
+	err := r.get.QueryRowContext(context.Background(), collection, key.ID).Scan(&doc.Rev, &doc.Data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return doc, nil
+	}
+	return doc, errors.Trace(err)
+}
+
+// GetAll implements store.Store.
+func (s *Store) GetAll(ctx context.Context, keys []store.Key) ([]store.Doc, error) {
+	for _, key := range keys {
+		if err := s.schema.CheckKey(key); err != nil {
+			return nil, errors.Trace(err)
+		}
+	}
+	r, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { s.free <- r }()
+	docs, err := r.readAll(ctx, s.numbers, keys)
+	return docs, errors.Annotatef(err, "cannot get %d documents", len(keys))
+}
+
+// readAll reads documents in one transaction, which is one snapshot.
+func (r *reader) readAll(ctx context.Context, numbers map[string]int64, keys []store.Key) (docs []store.Doc, err error) {
+	if _, err := r.begin.ExecContext(context.Background()); err != nil {
+		return nil, errors.Trace(err)
+	}
+	defer func() {
+		if _, e := r.commit.ExecContext(context.Background()); err == nil {
+			err = errors.Trace(e)
+		}
+	}()
+	docs = make([]store.Doc, len(keys))
+	for i, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, errors.Trace(err)
+		}
+		if docs[i], err = r.read(numbers[key.Collection], key); err != nil {
+			return nil, errors.Trace(err)
+		}
+	}
+	return docs, nil
+}
+
+// List implements store.Store. Prefix and Index may be combined.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := s.schema.CheckQuery(q); err != nil {
+		return store.Page{}, errors.Trace(err)
+	}
+	if q.Limit == 0 {
+		q.Limit = listLimit
+	}
+	r, err := s.acquire(ctx)
+	if err != nil {
+		return store.Page{}, err
+	}
+	defer func() { s.free <- r }()
+	page, err := r.page(ctx, s.numbers[q.Collection], q)
+	return page, errors.Annotatef(err, "cannot list %s", q.Collection)
+}
+
+// page reads one page.
+func (r *reader) page(ctx context.Context, collection int64, q store.Query) (store.Page, error) {
+	stmt, args := r.list, []any{collection}
+	if q.Index != "" {
+		stmt, args = r.listIndex, append(args, q.Index, q.Value)
+	}
+	end := prefixEnd(q.Prefix)
+	rows, err := stmt.QueryContext(context.Background(), append(args, q.After, q.Prefix, end, end, q.Limit+1)...)
+	if err != nil {
+		return store.Page{}, errors.Trace(err)
+	}
+	defer rows.Close()
+	var page store.Page
+	for rows.Next() {
+		if err := ctx.Err(); err != nil {
+			return store.Page{}, errors.Trace(err)
+		}
+		if len(page.Docs) == q.Limit {
+			page.Next = page.Docs[q.Limit-1].ID
+			break
+		}
+		doc := store.Doc{Key: store.Key{Collection: q.Collection}}
+		if err := rows.Scan(&doc.ID, &doc.Rev, &doc.Data); err != nil {
+			return store.Page{}, errors.Trace(err)
+		}
+		page.Docs = append(page.Docs, doc)
+	}
+	return page, errors.Trace(rows.Err())
+}
+
+// prefixEnd returns the least text that is greater than every text with this
+// prefix, in byte order, or "" if there is none.
+func prefixEnd(prefix string) string {
+	end := []byte(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return string(end[:i+1])
+		}
+	}
+	return ""
+}
