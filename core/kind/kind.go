@@ -26,6 +26,8 @@ const (
 	HasAttachedStorage = errors.ConstError("machine has attached storage")
 	// HasAssignedUnits: something still runs on the machine.
 	HasAssignedUnits = errors.ConstError("machine has assigned units")
+	// HasContainers: containers on the machine have not been removed.
+	HasContainers = errors.ConstError("machine is hosting containers")
 	// HasHostedModels: a controller cannot go while it holds models.
 	HasHostedModels = errors.ConstError("controller has hosted models")
 	// LeaseDenied: another worker holds the lease.
