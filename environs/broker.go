@@ -1,0 +1,109 @@
+package environs
+
+import (
+	"context"
+
+	"github.com/slipway-project/slipway/core/base"
+	"github.com/slipway-project/slipway/core/constraints"
+	"github.com/slipway-project/slipway/core/hardware"
+	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/status"
+)
+
+// InstanceBroker starts, stops and lists the instances of one model. Its
+// methods may be called by many goroutines at once.
+type InstanceBroker interface {
+	// StartInstance starts one instance for one machine and returns when its
+	// id is known; see the package comment for what happens if the machine has
+	// one already. An error means that no instance is left behind, or that
+	// one is which AllInstances lists with its owner.
+	StartInstance(ctx context.Context, p StartInstanceParams) (StartInstanceResult, error)
+
+	// StopInstances ends instances, and returns one result for each id in the
+	// same order: nil if the instance is gone or was never there. The second
+	// result says that nothing could be tried at all; then the first is nil.
+	StopInstances(ctx context.Context, ids []instance.ID) ([]error, error)
+
+	// AllInstances returns every instance of the model, those that failed and
+	// those that do not run included, in no particular order. Providers may
+	// take a while until they list an instance that has just been started.
+	AllInstances(ctx context.Context) ([]Instance, error)
+
+	// Instances returns the instances with the given ids, in the same order.
+	// If only some are there, the others are zero and the error is
+	// ErrPartialInstances; if none is, it is ErrNoInstances. No ids give no
+	// instances and no error.
+	Instances(ctx context.Context, ids []instance.ID) ([]Instance, error)
+
+	// MaintainInstance sets up again, on the host, what an instance needs
+	// that runs there. Most providers have nothing to do.
+	MaintainInstance(ctx context.Context, machineID string, id instance.ID) error
+}
+
+// Instance is what a provider knows of an instance, at the time of asking.
+type Instance struct {
+	ID        instance.ID
+	Owner     Owner
+	Nonce     string // that it was started with; empty if the provider cannot tell
+	Status    status.Status
+	Message   string // what the provider says about the status; may be empty
+	Addresses []network.Address
+	Hardware  hardware.Characteristics
+}
+
+// IsZero reports whether i is no instance at all.
+func (i Instance) IsZero() bool { return i.ID == "" }
+
+// Zone returns the availability zone that the instance is in, and "" if it is
+// in none.
+func (i Instance) Zone() string {
+	if i.Hardware.AvailabilityZone == nil {
+		return ""
+	}
+	return *i.Hardware.AvailabilityZone
+}
+
+// StartInstanceParams says what instance to start.
+type StartInstanceParams struct {
+	// Owner is whom the instance is for. All of it is required.
+	Owner Owner
+	// InstanceConfig is what the instance's agent has to know. Required.
+	InstanceConfig *InstanceConfig
+	// Base is the operating system. Required.
+	Base base.Base
+	// Constraints are what the instance must be like.
+	Constraints constraints.Value
+	// Placement is a directive in the provider's own words, such as
+	// "zone=z1"; empty means anywhere.
+	Placement string
+	// DistributionGroup returns the instances to keep away from, as far as
+	// zones go. Nil, and no instances, mean all of the model's.
+	DistributionGroup func(context.Context) ([]instance.ID, error)
+	// Tags are to be put on the instance, as well as those of Owner.
+	Tags map[string]string
+	// SubnetsToZones has the zones of each subnet that may be used, by the
+	// provider's id of the subnet. Nil means any.
+	SubnetsToZones map[string][]string
+	// EndpointBindings has the provider's id of a space for each endpoint.
+	EndpointBindings map[string]string
+	// Progress is told what happens, for people to see. It never blocks for
+	// long and may be called any number of times until StartInstance returns;
+	// nil means nobody asks.
+	Progress func(status.Info)
+}
+
+// Report tells Progress, if anyone asks.
+func (p StartInstanceParams) Report(s status.Status, message string) {
+	if p.Progress != nil {
+		p.Progress(status.Info{Status: s, Message: message})
+	}
+}
+
+// StartInstanceResult is what StartInstance started.
+type StartInstanceResult struct {
+	Instance Instance
+	// Existed says that the instance was there already, from an earlier call
+	// whose answer was lost.
+	Existed bool
+}
