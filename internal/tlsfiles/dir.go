@@ -1,0 +1,151 @@
+package tlsfiles
+
+import (
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+)
+
+// The names of the files. Those that hold a key are for their owner alone.
+const (
+	AuthorityFile    = "ca.pem"
+	authorityKeyFile = "ca-key.pem"
+	leafFile         = "server.pem"
+	leafKeyFile      = "server-key.pem"
+)
+
+// Dir keeps an authority and a server certificate in a folder.
+type Dir struct {
+	path  string
+	hosts []string
+	now   func() time.Time
+
+	authority Pair
+
+	mu   sync.Mutex
+	leaf *tls.Certificate
+}
+
+// Open returns what the folder at path holds, and makes what is missing: the
+// authority if there is none, and the server certificate if there is none that
+// fits hosts. It returns an error rather than replace an authority that it
+// cannot read, since every client would have to be told of a new one.
+func Open(path string, hosts []string) (*Dir, error) {
+	d := &Dir{path: path, hosts: hosts, now: time.Now}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, errors.Annotate(err, "cannot keep certificates")
+	}
+	if err := d.openAuthority(); err != nil {
+		return nil, errors.Trace(err)
+	}
+	if _, err := d.Certificate(); err != nil {
+		return nil, errors.Trace(err)
+	}
+	return d, nil
+}
+
+// openAuthority reads the authority, or makes it if neither of its files is
+// there.
+func (d *Dir) openAuthority() error {
+	pair, err := d.read(AuthorityFile, authorityKeyFile)
+	switch {
+	case err == nil:
+		if _, err := tls.X509KeyPair(pair.Cert, pair.Key); err != nil {
+			return errors.Annotatef(err, "cannot use the certificate authority in %s", d.path)
+		}
+		d.authority = pair
+		return nil
+	case !os.IsNotExist(err):
+		return errors.Annotate(err, "cannot read the certificate authority")
+	}
+	for _, name := range []string{AuthorityFile, authorityKeyFile} {
+		if _, err := os.Stat(filepath.Join(d.path, name)); err == nil {
+			return errors.Errorf("certificate authority in %s is incomplete: %s is there without its counterpart", d.path, name)
+		}
+	}
+	if d.authority, err = NewAuthority("slipway", d.now()); err != nil {
+		return errors.Trace(err)
+	}
+	return d.write(d.authority, AuthorityFile, authorityKeyFile)
+}
+
+// AuthorityPEM returns the authority's certificate, which clients are to trust.
+func (d *Dir) AuthorityPEM() string { return string(d.authority.Cert) }
+
+// Certificate returns the server certificate, which it renews when it is time.
+// It may be called concurrently.
+func (d *Dir) Certificate() (*tls.Certificate, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	if d.leaf != nil && now.Before(RenewAt(d.leaf.Leaf)) {
+		return d.leaf, nil
+	}
+	pair, err := d.read(leafFile, leafKeyFile)
+	if err != nil || !fits(pair, d.authority, d.hosts, now) {
+		if pair, err = NewLeaf(d.authority, d.hosts, now); err != nil {
+			return nil, errors.Trace(err)
+		}
+		if err := d.write(pair, leafFile, leafKeyFile); err != nil {
+			return nil, errors.Trace(err)
+		}
+	}
+	leaf, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot use the server certificate")
+	}
+	d.leaf = &leaf
+	return d.leaf, nil
+}
+
+func (d *Dir) read(cert, key string) (Pair, error) {
+	var p Pair
+	var err error
+	if p.Cert, err = os.ReadFile(filepath.Join(d.path, cert)); err != nil {
+		return Pair{}, err
+	}
+	p.Key, err = os.ReadFile(filepath.Join(d.path, key))
+	return p, err
+}
+
+// write writes both files, the key first, each under another name until it is
+// whole.
+func (d *Dir) write(p Pair, cert, key string) error {
+	for _, f := range []struct {
+		name string
+		data []byte
+		mode os.FileMode
+	}{{key, p.Key, 0o600}, {cert, p.Cert, 0o644}} {
+		path := filepath.Join(d.path, f.name)
+		if err := writeFile(path, f.data, f.mode); err != nil {
+			return errors.Annotatef(err, "cannot write %s", path)
+		}
+	}
+	return nil
+}
+
+func writeFile(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // for its owner alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has its name
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
