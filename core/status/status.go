@@ -27,6 +27,13 @@ const (
 	Unknown           Status = "unknown"
 )
 
+// Keys of a status's data, which provisioners write and operators are shown.
+const (
+	DataTransient = "transient" // true: the start is to be tried again
+	DataTries     = "tries"     // how often the start was tried, a number
+	DataNextTry   = "next-try"  // when it will be tried next, in RFC 3339
+)
+
 // Info is a status with what is known about it.
 type Info struct {
 	Status  Status
