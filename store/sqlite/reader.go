@@ -21,7 +21,6 @@ const listing = " AND %.id > ? AND %.id >= ? AND (? = '' OR %.id < ?) ORDER BY %
 // the caller's context: that would start a goroutine for each, to interrupt what
 // takes microseconds. Loops look at the context themselves.
 type reader struct {
-	conn          *sql.Conn
 	begin, commit *sql.Stmt
 	get           *sql.Stmt
 	list          *sql.Stmt
@@ -29,17 +28,10 @@ type reader struct {
 	changes       *sql.Stmt
 }
 
-// newReader opens a connection and prepares its statements.
-func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	r := &reader{conn: conn}
-	for _, p := range []struct {
-		to    **sql.Stmt
-		query string
-	}{
+// newReader prepares the statements on a connection.
+func newReader(ctx context.Context, c *conn) (*reader, error) {
+	r := &reader{}
+	err := c.prepare(ctx, []statement{
 		{&r.begin, "BEGIN"},
 		{&r.commit, "COMMIT"},
 		{&r.get, "SELECT rev, data FROM docs WHERE collection = ? AND id = ?"},
@@ -47,13 +39,8 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 		{&r.listIndex, "SELECT e.id, d.rev, d.data FROM entries e CROSS JOIN docs d ON d.num = e.doc" +
 			" WHERE e.collection = ? AND e.name = ? AND e.value = ?" + strings.ReplaceAll(listing, "%", "e")},
 		{&r.changes, "SELECT pos, collection, id, rev, removed FROM changes WHERE pos > ? ORDER BY pos LIMIT ?"},
-	} {
-		if *p.to, err = conn.PrepareContext(ctx, p.query); err != nil {
-			conn.Close()
-			return nil, errors.Trace(err)
-		}
-	}
-	return r, nil
+	})
+	return r, errors.Trace(err)
 }
 
 // acquire takes a free reader; the caller gives it back into s.free.

@@ -42,8 +42,9 @@ type Store struct {
 	closeErr  error
 	lock      *os.File
 	writeDB   *sql.DB
-	writeConn *sql.Conn
+	writeConn *conn
 	readDB    *sql.DB
+	conns     []*conn // of the readers
 }
 
 var _ store.Store = (*Store)(nil)
@@ -127,26 +128,24 @@ func (s *Store) openWriter(ctx context.Context, path string) (*writer, error) {
 		return nil, errors.Trace(err)
 	}
 	s.writeDB.SetMaxOpenConns(1)
-	conn, err := s.writeDB.Conn(ctx)
-	if err != nil {
+	if s.writeConn, err = connect(ctx, s.writeDB); err != nil {
 		return nil, errors.Trace(err)
 	}
-	s.writeConn = conn
-	if err := s.declare(ctx, conn); err != nil {
+	if err := s.declare(ctx, s.writeConn); err != nil {
 		return nil, errors.Trace(err)
 	}
 	var oldest, seq int64
-	err = conn.QueryRowContext(ctx, "SELECT coalesce(min(pos), 1), coalesce(max(pos), 0) FROM changes").Scan(&oldest, &seq)
+	err = s.writeConn.QueryRowContext(ctx, "SELECT coalesce(min(pos), 1), coalesce(max(pos), 0) FROM changes").Scan(&oldest, &seq)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	s.oldest.Store(oldest)
 	s.seq.Store(seq)
-	return newWriter(ctx, s, conn)
+	return newWriter(ctx, s)
 }
 
 // declare gives each declared collection a number, for good.
-func (s *Store) declare(ctx context.Context, conn *sql.Conn) error {
+func (s *Store) declare(ctx context.Context, conn *conn) error {
 	for _, c := range s.config.Collections {
 		if _, err := conn.ExecContext(ctx, "INSERT OR IGNORE INTO collections (name) VALUES (?)", c.Name); err != nil {
 			return errors.Trace(err)
@@ -178,11 +177,15 @@ func (s *Store) openReaders(ctx context.Context, path string) error {
 	s.readDB.SetMaxIdleConns(s.config.Readers)
 	s.free = make(chan *reader, s.config.Readers)
 	for range s.config.Readers {
-		r, err := newReader(ctx, s.readDB)
+		c, err := connect(ctx, s.readDB)
 		if err != nil {
 			return errors.Trace(err)
 		}
-		s.pool = append(s.pool, r)
+		s.conns = append(s.conns, c)
+		r, err := newReader(ctx, c)
+		if err != nil {
+			return errors.Trace(err)
+		}
 		s.free <- r
 	}
 	return nil
@@ -240,7 +243,7 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.tomb.Kill(nil)
 		err := s.tomb.Wait()
-		for range s.pool {
+		for range cap(s.free) {
 			<-s.free // each comes back when its call has finished
 		}
 		s.closeErr = errors.Annotatef(stderrors.Join(err, s.release()), "cannot close store in %s", s.config.Dir)
@@ -252,8 +255,8 @@ func (s *Store) Close() error {
 // brings the log into the file.
 func (s *Store) release() error {
 	var errs []error
-	for _, r := range s.pool {
-		errs = append(errs, r.conn.Close())
+	for _, c := range s.conns {
+		errs = append(errs, c.Close())
 	}
 	if s.readDB != nil {
 		errs = append(errs, s.readDB.Close())

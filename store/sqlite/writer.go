@@ -70,12 +70,9 @@ type current struct {
 }
 
 // newWriter prepares the statements.
-func newWriter(ctx context.Context, s *Store, conn *sql.Conn) (*writer, error) {
+func newWriter(ctx context.Context, s *Store) (*writer, error) {
 	w := &writer{store: s}
-	for _, p := range []struct {
-		to    **sql.Stmt
-		query string
-	}{
+	err := s.writeConn.prepare(ctx, []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},
@@ -87,14 +84,8 @@ func newWriter(ctx context.Context, s *Store, conn *sql.Conn) (*writer, error) {
 		{&w.dropEntry, "DELETE FROM entries WHERE collection = ? AND name = ? AND value = ? AND id = ?"},
 		{&w.addChange, "INSERT INTO changes (pos, collection, id, rev, removed) VALUES (?, ?, ?, ?, ?)"},
 		{&w.trim, "DELETE FROM changes WHERE pos < ?"},
-	} {
-		stmt, err := conn.PrepareContext(ctx, p.query)
-		if err != nil {
-			return nil, errors.Trace(err)
-		}
-		*p.to = stmt
-	}
-	return w, nil
+	})
+	return w, errors.Trace(err)
 }
 
 // loop writes until the store is closed.

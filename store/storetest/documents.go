@@ -129,7 +129,11 @@ func testListIndex(t *testing.T, f *fixture) {
 	check("model", "n", "1")
 	check("zone", "east", "1")
 	check("zone", "west")
-	f.apply(t, store.Insert(machine("3"), body(7), map[string]string{"model": "m"}))
+	odd := "a&b=c%20;é \"'+"
+	f.apply(t, store.Insert(machine("3"), body(7), map[string]string{"model": odd}))
+	check("model", odd, "3")
+	f.apply(t, store.Replace(machine("3"), f.rev(t, machine("3")), body(8), map[string]string{"model": "m"}))
+	check("model", odd)
 	check("model", "m", "3")
 }
 
