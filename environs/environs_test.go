@@ -61,18 +61,21 @@ func TestSpreadZones(t *testing.T) {
 	zones := []environs.Zone{{"z3", true}, {"z1", true}, {"z2", true}, {"down", false}}
 	instances := []environs.Instance{in("a", "z1"), in("b", "z1"), in("c", "z2"), in("d", "down"), in("e", "")}
 	for _, c := range []struct {
-		name string
-		p    environs.SpreadParams
-		want []string
+		name      string
+		instances []environs.Instance
+		group     []instance.ID
+		only      []string
+		want      []string
 	}{
-		{"no instances", environs.SpreadParams{Zones: zones}, []string{"z1", "z2", "z3"}},
-		{"all count without a group", environs.SpreadParams{Zones: zones, Instances: instances}, []string{"z3", "z2", "z1"}},
-		{"only the group counts", environs.SpreadParams{Zones: zones, Instances: instances, Group: []instance.ID{"c"}}, []string{"z1", "z3", "z2"}},
-		{"a member that is gone", environs.SpreadParams{Zones: zones, Instances: instances, Group: []instance.ID{"gone"}}, []string{"z1", "z2", "z3"}},
-		{"only some zones", environs.SpreadParams{Zones: zones, Instances: instances, Only: []string{"z1", "z2", "down"}}, []string{"z2", "z1"}},
-		{"no zones", environs.SpreadParams{Instances: instances}, nil},
+		{name: "no instances", want: []string{"z1", "z2", "z3"}},
+		{name: "all count without a group", instances: instances, want: []string{"z3", "z2", "z1"}},
+		{name: "only the group counts", instances: instances, group: []instance.ID{"c"}, want: []string{"z1", "z3", "z2"}},
+		{name: "a member that is gone", instances: instances, group: []instance.ID{"gone"}, want: []string{"z1", "z2", "z3"}},
+		{name: "only some zones", instances: instances, only: []string{"z1", "z2", "down"}, want: []string{"z2", "z1"}},
+		{name: "no zone will do", instances: instances, only: []string{}},
 	} {
-		if got := environs.SpreadZones(c.p); !slices.Equal(got, c.want) {
+		got := environs.SpreadZones(zones, environs.Population(c.instances, c.group), c.only)
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: SpreadZones = %q, want %q", c.name, got, c.want)
 		}
 	}

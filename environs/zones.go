@@ -20,35 +20,30 @@ type Zone struct {
 	Available bool // whether instances can be started there now
 }
 
-// SpreadParams is what SpreadZones decides by.
-type SpreadParams struct {
-	Zones []Zone
-	// Instances are all of the model's.
-	Instances []Instance
-	// Group are those of Instances to keep away from; none means all.
-	Group []instance.ID
-	// Only are the zones that will do; nil means all.
-	Only []string
-}
-
-// SpreadZones returns the names of the available zones in the order in which to
-// try them: those with the fewest instances of the group first, and of equal
-// ones the first by name. Members of the group that are not among the
-// instances count for nothing.
-func SpreadZones(p SpreadParams) []string {
-	inGroup := make(map[instance.ID]bool, len(p.Group))
-	for _, id := range p.Group {
+// Population counts instances by zone: those of the group, or all of them if
+// the group is empty. Members of the group that are not among the instances
+// count for nothing.
+func Population(instances []Instance, group []instance.ID) map[string]int {
+	inGroup := make(map[instance.ID]bool, len(group))
+	for _, id := range group {
 		inGroup[id] = true
 	}
 	population := map[string]int{}
-	for _, i := range p.Instances {
-		if len(p.Group) == 0 || inGroup[i.ID] {
+	for _, i := range instances {
+		if len(group) == 0 || inGroup[i.ID] {
 			population[i.Zone()]++
 		}
 	}
+	return population
+}
+
+// SpreadZones returns the names of the available zones in the order in which to
+// try them: those with the smallest population first, and of equal ones the
+// first by name. Only are the zones that will do; nil means all.
+func SpreadZones(zones []Zone, population map[string]int, only []string) []string {
 	var names []string
-	for _, z := range p.Zones {
-		if z.Available && (p.Only == nil || slices.Contains(p.Only, z.Name)) {
+	for _, z := range zones {
+		if z.Available && (only == nil || slices.Contains(only, z.Name)) {
 			names = append(names, z.Name)
 		}
 	}
