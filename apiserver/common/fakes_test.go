@@ -25,6 +25,7 @@ type thing struct {
 	instance instance.ID
 	agent    string
 	password string
+	merged   map[string]any
 	err      error // of every method that can fail
 	findErr  error // of finding it
 	calls    []string
@@ -50,6 +51,13 @@ func (e *thing) SetPassword(_ context.Context, p string) error {
 func (e *thing) SetStatus(_ context.Context, s status.Info) error {
 	if e.err == nil {
 		e.status = s
+	}
+	return e.err
+}
+
+func (e *thing) MergeStatusData(_ context.Context, data map[string]any) error {
+	if e.err == nil {
+		e.merged = data
 	}
 	return e.err
 }

@@ -121,25 +121,17 @@ func TestStatusSetter(t *testing.T) {
 
 func TestStatusSetterUpdates(t *testing.T) {
 	s := newThings(t, map[string]*thing{
-		"machine-0": {status: status.Info{Status: status.Error, Message: "broken", Data: map[string]any{"a": 1}}},
-		"machine-1": {status: status.Info{Status: status.Started}},
-		"machine-2": {status: status.Info{Status: status.Started}},
+		"machine-0": {status: status.Info{Status: status.Error, Message: "broken"}},
+		"machine-1": {err: errors.New("machine 1 is not in an error state")},
 	})
-	set := common.NewStatusSetter(common.Entities[common.StatusHolder](s, "setting status"), only("machine-0", "machine-1", "machine-2"))
-	args := params.SetStatus{Entities: []params.EntityStatusArgs{
-		{Tag: "machine-0", Status: "ignored", Info: "ignored", Data: map[string]any{"transient": true}},
-		{Tag: "machine-1", Data: map[string]any{"transient": true}},
-		{Tag: "machine-2"},
-		{Tag: "not a tag"},
-	}}
-	got, err := set.UpdateStatus(t.Context(), args)
+	set := common.NewStatusSetter(common.Entities[common.StatusHolder](s, "setting status"), only("machine-0", "machine-1", "machine-9"))
+	got, err := set.UpdateStatus(t.Context(), statusArgs("machine-0", "machine-1", "machine-2", "machine-9", "not a tag"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "UpdateStatus", texts(got.Results), []string{"", "machine 1 is not in an error state", "", denied})
-	m := s.byTag["machine-0"].status
-	if m.Status != status.Error || m.Message != "broken" || m.Data["a"] != 1 || m.Data["transient"] != true {
-		t.Errorf("status = %+v, want it with the data merged", m)
+	equal(t, "UpdateStatus", texts(got.Results), []string{"", "machine 1 is not in an error state", denied, "machine 9 not found [not found]", denied})
+	if m := s.byTag["machine-0"]; m.merged["k"] != "v" || m.status.Status != status.Error || m.status.Message != "broken" {
+		t.Errorf("entity = %+v, want the data merged and the status kept", m)
 	}
 }
 

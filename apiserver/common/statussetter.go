@@ -2,10 +2,7 @@ package common
 
 import (
 	"context"
-	"maps"
 	"time"
-
-	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/core/tag"
@@ -15,9 +12,11 @@ import (
 // StatusHolder is what StatusSetter needs of an entity.
 type StatusHolder interface {
 	Tag() tag.Tag
-	Status() status.Info
 	// SetStatus replaces the status. A zero Since means now.
 	SetStatus(ctx context.Context, s status.Info) error
+	// MergeStatusData lays data over the status's data and keeps the rest. It
+	// refuses data beside any status but error.
+	MergeStatusData(ctx context.Context, data map[string]any) error
 }
 
 // StatusSetter gives a facade the methods SetStatus and UpdateStatus.
@@ -49,16 +48,7 @@ func (s *StatusSetter) SetStatus(ctx context.Context, args params.SetStatus) (pa
 func (s *StatusSetter) UpdateStatus(ctx context.Context, args params.SetStatus) (params.ErrorResults, error) {
 	bulk := Bulk[StatusHolder]{Get: s.get, Can: s.can, Fresh: true}
 	return s.each(ctx, bulk, args, func(e StatusHolder, a params.EntityStatusArgs) error {
-		now := e.Status()
-		merged := maps.Clone(now.Data)
-		if merged == nil {
-			merged = make(map[string]any, len(a.Data))
-		}
-		maps.Copy(merged, a.Data)
-		if len(merged) > 0 && now.Status != status.Error {
-			return errors.Errorf("%s %s is not in an error state", e.Tag().Kind(), e.Tag().Id())
-		}
-		return e.SetStatus(ctx, status.Info{Status: now.Status, Message: now.Message, Data: merged})
+		return e.MergeStatusData(ctx, a.Data)
 	})
 }
 
