@@ -49,6 +49,7 @@ type event struct {
 	read    bool
 	life    life.Value
 	parts   *machineParts // nil unless someone follows the parts of this machine
+	retry   time.Time     // when somebody asked for another try of this machine
 }
 
 // subscriber is a watcher as the hub sees it. The hub's lock is held in
@@ -262,16 +263,19 @@ func (e *event) fill(d store.Doc, parts bool) error {
 		if err != nil {
 			return err
 		}
-		e.read, e.life, e.parts = true, doc.Life, partsOf(doc)
+		e.read, e.life, e.parts, e.retry = true, doc.Life, partsOf(doc), doc.Status.Retry
 		return nil
 	}
 	var doc struct {
-		Life life.Value `json:"life"`
+		Life   life.Value `json:"life"`
+		Status struct {
+			Retry time.Time `json:"retry"`
+		} `json:"status"`
 	}
 	if err := json.Unmarshal(d.Data, &doc); err != nil {
 		return errors.Annotatef(err, "cannot decode document %s %q", d.Collection, d.ID)
 	}
-	e.read, e.life = true, doc.Life
+	e.read, e.life, e.retry = true, doc.Life, doc.Status.Retry
 	return nil
 }
 

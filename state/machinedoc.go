@@ -61,6 +61,7 @@ type statusDoc struct {
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
 	Since   time.Time      `json:"since"`
+	Retry   time.Time      `json:"retry,omitzero"` // when somebody asked for another try; zero means nobody has
 }
 
 func newStatusDoc(i status.Info) statusDoc {

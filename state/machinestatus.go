@@ -45,7 +45,8 @@ func checkStatus(info status.Info, provisioned bool) error {
 
 // MergeStatusData lays data over the data of the machine's status and leaves the rest
 // of it as it is. It returns an error satisfying errors.NotValid if there is data
-// then but the status is not error, and otherwise errs as SetStatus does.
+// then but the status is not error, and otherwise errs as SetStatus does. Setting
+// "transient" to true asks for another try, of which WatchRetries tells.
 func (m *Machine) MergeStatusData(ctx context.Context, data map[string]any) error {
 	return m.setStatus(ctx, "machine", func(d *machineDoc) (statusDoc, error) {
 		merged := make(map[string]any, len(d.Status.Data)+len(data))
@@ -58,7 +59,11 @@ func (m *Machine) MergeStatusData(ctx context.Context, data map[string]any) erro
 		if err := checkStatus(info, d.Instance != nil); err != nil {
 			return statusDoc{}, err
 		}
-		return statusDoc{Status: info.Status, Message: info.Message, Data: merged}, nil
+		merge := statusDoc{Status: info.Status, Message: info.Message, Data: merged, Retry: d.Status.Retry}
+		if data["transient"] == true {
+			merge.Retry = m.st.c.now()
+		}
+		return merge, nil
 	})
 }
 

@@ -53,6 +53,7 @@ var floors = map[string]int{
 	"state":                3,
 	"state/statetest":      5,
 	"apiserver/common":     4,
+	"apiserver/below":      4, // what facades share of their way to state
 	"apiserver/*":          5, // one folder per facade
 	"apiserver":            6,
 	"environs/simulated":   5,

@@ -1,0 +1,121 @@
+package provisioner
+
+import (
+	"context"
+
+	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/constraints"
+	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/hardware"
+	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/job"
+	"github.com/slipway-project/slipway/core/life"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/watcher"
+)
+
+// Below is everything that the facade is built on.
+type Below struct {
+	Backend        Backend
+	Finder         common.EntityFinder
+	Addresses      common.APIAddresses
+	Config         common.ModelConfigs
+	Binaries       common.Binaries
+	StateAddresses func(ctx context.Context) ([]string, error)
+	AgentVersion   func(ctx context.Context) (string, error) // that the model's agents should run
+	WatchMachines  func(ctx context.Context) (watcher.StringsWatcher, error)
+}
+
+// Backend is what the facade needs of the model, beside its machines.
+type Backend interface {
+	Model
+	Groups
+	Retries
+}
+
+// Model is what the facade tells of the model and the site.
+type Model interface {
+	ModelUUID() string
+	ControllerUUID() string
+	ControllerConfig(ctx context.Context) (map[string]any, error)
+	Settings(ctx context.Context) (*config.Config, error)
+}
+
+// Groups are the instances that are to be kept apart.
+type Groups interface {
+	// Managers returns the provisioned machines that run the site, in the
+	// order of their ids.
+	Managers(ctx context.Context) ([]instance.ID, error)
+	// Group returns the provisioned machines of a distribution group.
+	Group(ctx context.Context, name string) ([]instance.ID, error)
+}
+
+// Retries are machines whose start failed and may be tried again.
+type Retries interface {
+	// Failed returns the machines with transient errors, in the order of their
+	// ids.
+	Failed(ctx context.Context) ([]Failed, error)
+	// WatchRetries tells when somebody has asked for a machine to be tried
+	// again.
+	WatchRetries(ctx context.Context) (watcher.NotifyWatcher, error)
+}
+
+// Failed is a machine whose start failed.
+type Failed interface {
+	Id() string
+	Life() life.Value
+	Status() status.Info
+}
+
+// Each of these is what one kind of method needs of a machine.
+type (
+	seriesMachine interface {
+		Series() string
+	}
+
+	constrainedMachine interface {
+		Constraints() constraints.Value
+	}
+
+	groupedMachine interface {
+		IsManager() bool
+		Group() string
+	}
+
+	wantedMachine interface {
+		seriesMachine
+		constrainedMachine
+		Placement() string
+		Jobs() []job.Job
+	}
+
+	instanceStatusMachine interface {
+		InstanceStatus() status.Info
+		SetInstanceStatus(ctx context.Context, s status.Info) error
+		SetStatus(ctx context.Context, s status.Info) error
+	}
+
+	startedMachine interface {
+		RecordInstance(ctx context.Context, i Instance) error
+	}
+
+	hostMachine interface {
+		SetSupportedContainers(ctx context.Context, types []container.Type) error
+		SetNoSupportedContainers(ctx context.Context) error
+		WatchContainers(ctx context.Context, t container.Type) (watcher.StringsWatcher, error)
+	}
+
+	deadMachine interface {
+		MarkForRemoval(ctx context.Context) error
+	}
+)
+
+// Instance is what was started for a machine.
+type Instance struct {
+	ID        instance.ID
+	Nonce     string
+	Hardware  hardware.Characteristics
+	Addresses []network.Address // nil if none are known
+}

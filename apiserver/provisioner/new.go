@@ -1,0 +1,131 @@
+package provisioner
+
+import (
+	"context"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/apiserver/below"
+	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/entity"
+	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/watcher"
+)
+
+// NewProvisionerAPI creates a new server-side ProvisionerAPI facade.
+func NewProvisionerAPI(st *state.State, resources *common.Resources, authorizer common.Authorizer) (*ProvisionerAPI, error) {
+	b := backend{Config: below.Config{State: st}, Site: below.Site{State: st}, st: st}
+	return newAPI(Below{
+		Backend:        b,
+		Finder:         b,
+		Addresses:      b.Site,
+		Config:         b.Config,
+		Binaries:       b,
+		StateAddresses: b.StateAddresses,
+		AgentVersion:   b.AgentVersion,
+		WatchMachines:  st.Machines().Watch,
+	}, resources, authorizer)
+}
+
+// New is NewProvisionerAPI for the table of facades.
+func New(st *state.State, c common.Connection) (*ProvisionerAPI, error) {
+	return NewProvisionerAPI(st, c.Resources, c.Auth)
+}
+
+// backend adapts state to what the facade needs.
+type backend struct {
+	below.Config
+	below.Site
+	st *state.State
+}
+
+var (
+	_ Backend             = backend{}
+	_ common.EntityFinder = backend{}
+	_ common.Binaries     = backend{}
+)
+
+func (b backend) ControllerUUID() string { return b.st.Controller().ControllerUUID() }
+
+func (b backend) ControllerConfig(ctx context.Context) (map[string]any, error) {
+	return b.st.Controller().ControllerConfig(ctx)
+}
+
+// Binaries returns none: the site keeps no agent binaries.
+func (b backend) Binaries(context.Context) ([]common.Binary, error) { return nil, nil }
+
+func (b backend) Managers(ctx context.Context) ([]instance.ID, error) {
+	c := b.st.Controller()
+	st, err := c.State(ctx, c.ControllerModelUUID())
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	machines, err := st.Machines().All(ctx)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return instances(machines, func(m *state.Machine) bool { return m.IsManager() && m.Worker() == "" }), nil
+}
+
+func (b backend) Group(ctx context.Context, name string) ([]instance.ID, error) {
+	machines, err := b.st.Machines().InGroup(ctx, name)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return instances(machines, func(*state.Machine) bool { return true }), nil
+}
+
+// instances returns those of the machines that match, in the same order;
+// machines without one are left out.
+func instances(machines []*state.Machine, match func(*state.Machine) bool) []instance.ID {
+	ids := []instance.ID{}
+	for _, m := range machines {
+		if !match(m) {
+			continue
+		}
+		if id, err := m.InstanceId(); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (b backend) Failed(ctx context.Context) ([]Failed, error) {
+	machines, err := b.st.Machines().WithTransientErrors(ctx)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	out := make([]Failed, len(machines))
+	for i, m := range machines {
+		out[i] = m
+	}
+	return out, nil
+}
+
+func (b backend) WatchRetries(context.Context) (watcher.NotifyWatcher, error) {
+	return b.st.Machines().WatchRetries(), nil
+}
+
+// FindEntities finds machines in the form that the facade needs.
+func (b backend) FindEntities(ctx context.Context, tags []tag.Tag) ([]entity.Found, error) {
+	found, err := b.st.FindEntities(ctx, tags)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	for i := range found {
+		if m, ok := found[i].Entity.(*state.Machine); ok {
+			found[i].Entity = machine{m}
+		}
+	}
+	return found, nil
+}
+
+// machine is a *state.Machine that takes the facade's form of an instance.
+type machine struct{ *state.Machine }
+
+// RecordInstance records the machine's instance.
+func (m machine) RecordInstance(ctx context.Context, i Instance) error {
+	return m.SetInstanceInfo(ctx, state.InstanceInfo{ID: i.ID, Nonce: i.Nonce, Hardware: i.Hardware, Addresses: i.Addresses})
+}
