@@ -152,6 +152,7 @@ type adder struct {
 	counters  map[string]*counter // by name
 	hosts     map[string]*Machine // parents, by id; nil for a missing one
 	added     []*Machine
+	claimed   bool            // the name of the worker to add is taken
 	touched   map[string]bool // ids of hosts that were there before and get a container
 }
 
@@ -184,6 +185,9 @@ func (ms *Machines) newAdder(ctx context.Context, specs []MachineSpec) (*adder, 
 		counters: map[string]*counter{machineCounter: {}}, hosts: map[string]*Machine{}, touched: map[string]bool{}}
 	keys := []store.Key{a.model, st.key(countersC, machineCounter)}
 	for _, s := range specs {
+		if s.worker != "" {
+			keys = append(keys, workerClaim(s.worker))
+		}
 		if s.Parent == "" || s.ContainerType == "" {
 			continue
 		}
@@ -230,6 +234,8 @@ func (a *adder) read(d store.Doc) error {
 		}
 		c.rev = d.Rev
 		a.counters[id] = c
+	case claimsC:
+		a.claimed = true
 	case machinesC:
 		m, err := a.st.decodeMachine(d)
 		if err != nil {
@@ -248,6 +254,9 @@ func (a *adder) add(spec MachineSpec) (*Machine, error) {
 	cons, err := a.validator.Merge(a.modelDoc.Constraints, spec.Constraints)
 	if err != nil {
 		return nil, err
+	}
+	if a.claimed {
+		return nil, errors.AlreadyExistsf("worker %q", spec.worker)
 	}
 	cons.Container = nil
 	spec.Constraints = cons
@@ -327,6 +336,12 @@ func (a *adder) ops() ([]store.Op, error) {
 	}
 	for _, m := range a.added {
 		if err := put(a.st.machineOp(m.id, 0, m.doc)); err != nil {
+			return nil, err
+		}
+		if m.doc.Worker == "" {
+			continue
+		}
+		if err := put(insertOp(workerClaim(m.doc.Worker), claimDoc{Holder: m.id}, nil)); err != nil {
 			return nil, err
 		}
 	}

@@ -44,9 +44,7 @@ func (m *Machine) advance(ctx context.Context, to life.Value) error {
 // what callers rely on: containers come before everything else.
 func advanceDoc(id string, d *machineDoc, to life.Value) error {
 	if len(d.Containers) > 0 {
-		ids := slices.Clone(d.Containers)
-		tag.SortMachines(ids)
-		return typedf(kind.HasContainers, "machine %s is hosting containers %q", id, strings.Join(ids, ","))
+		return hostingError(id, d.Containers)
 	}
 	if !d.Life.Before(to) {
 		return errNoChange
@@ -84,8 +82,9 @@ func (m *Machine) update(ctx context.Context, change func(*machineDoc) error) er
 }
 
 // Remove removes a dead machine with everything that belongs to it; its id is
-// never used again. It returns an error satisfying ErrNotDead for another life. A
-// machine that is gone already is a success.
+// never used again. It returns an error satisfying ErrNotDead for another life,
+// and kind.HasContainers if it got a container after its death. A machine
+// that is gone already is a success.
 func (m *Machine) Remove(ctx context.Context) error {
 	return m.st.run(ctx, func(int) ([]store.Op, error) {
 		return m.removeOps(ctx, false)
@@ -93,13 +92,15 @@ func (m *Machine) Remove(ctx context.Context) error {
 }
 
 // removeOps returns the batch that removes the machine; none if it is gone.
-// With force the machine need not be dead, nor without containers.
+// With force the machine need not be dead.
 func (m *Machine) removeOps(ctx context.Context, force bool) ([]store.Op, error) {
 	st, parent := m.st, tag.Parent(m.id)
-	keys := []store.Key{
+	keys := []store.Key{ // first what goes with the machine
 		st.key(machinesC, m.id), st.key(historyC, m.id), st.key(removalsC, m.id),
-		siteKey(modelsC, st.modelUUID), st.key(cleanupsC, destroyModel),
+		st.key(cleanupsC, forceMachine+":"+m.id),
+		st.key(cleanupsC, destroyModel),
 	}
+	own := len(keys) - 1
 	if parent != "" {
 		keys = append(keys, st.key(machinesC, parent))
 	}
@@ -117,25 +118,35 @@ func (m *Machine) removeOps(ctx context.Context, force bool) ([]store.Op, error)
 	if self.Life != life.Dead && !force {
 		return nil, typedf(ErrNotDead, "cannot remove machine %s: machine is not dead", m.id)
 	}
+	if len(self.Containers) > 0 { // they may have come after its death
+		return nil, errors.Annotatef(hostingError(m.id, self.Containers), "cannot remove machine %s", m.id)
+	}
 	var ops []store.Op
-	for _, d := range docs[:3] {
+	for _, d := range docs[:own] {
 		if d.Rev != 0 {
 			ops = append(ops, store.Remove(d.Key, d.Rev))
 		}
 	}
-	if cleanup := docs[4]; cleanup.Rev != 0 { // so that the cleaner looks whether the model is empty
-		ops = append(ops, store.Replace(cleanup.Key, cleanup.Rev, cleanup.Data, nil))
+	if d := docs[own]; d.Rev != 0 { // so that the cleaner looks whether the model is empty
+		ops = append(ops, store.Replace(d.Key, d.Rev, d.Data, nil))
 	}
-	if parent == "" || docs[5].Rev == 0 {
+	if parent == "" || docs[own+1].Rev == 0 {
 		return ops, nil
 	}
-	host, err := decode[machineDoc](docs[5])
+	host, err := decode[machineDoc](docs[own+1])
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	host.Containers = slices.DeleteFunc(host.Containers, func(id string) bool { return id == m.id })
-	op, err := st.machineOp(parent, docs[5].Rev, host)
+	op, err := st.machineOp(parent, docs[own+1].Rev, host)
 	return append(ops, op), err
+}
+
+// hostingError says that a machine cannot end because of its containers.
+func hostingError(id string, containers []string) error {
+	ids := slices.Clone(containers)
+	tag.SortMachines(ids)
+	return typedf(kind.HasContainers, "machine %s is hosting containers %q", id, strings.Join(ids, ","))
 }
 
 // ForceDestroy asks for the machine's end whatever it hosts and whether its
