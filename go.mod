@@ -3,6 +3,7 @@ module github.com/slipway-project/slipway
 go 1.26.0
 
 require (
+	github.com/google/uuid v1.6.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/juju/errors v1.0.0
 	github.com/juju/loggo v1.0.0
@@ -18,7 +19,6 @@ require (
 
 require (
 	github.com/dustin/go-humanize v1.1.0 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/juju/clock v1.0.2 // indirect
 	github.com/juju/utils/v3 v3.1.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect

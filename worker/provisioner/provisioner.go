@@ -1,0 +1,151 @@
+package provisioner
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/juju/errors"
+	"github.com/juju/loggo"
+	"gopkg.in/tomb.v2"
+
+	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/config"
+)
+
+var logger = loggo.GetLogger("slipway.worker.provisioner")
+
+// Config is what a provisioner works with. All fields are required.
+type Config struct {
+	API            API                // logged in to the model as a manager
+	Registry       *environs.Registry // of the providers that a model may use
+	ModelUUID      string
+	ControllerUUID string
+}
+
+// Validate returns an error satisfying errors.NotValid if something is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.API == nil:
+		return errors.NotValidf("missing API")
+	case c.Registry == nil:
+		return errors.NotValidf("missing Registry")
+	case c.ModelUUID == "" || c.ControllerUUID == "":
+		return errors.NotValidf("missing UUID")
+	}
+	return nil
+}
+
+// Provisioner cares for the machines of one model until it is killed, its
+// connection breaks, or the controller cannot be understood.
+type Provisioner struct {
+	tomb  tomb.Tomb
+	cfg   Config
+	model atomic.Pointer[config.Config]
+}
+
+// New starts a provisioner.
+func New(cfg Config) (*Provisioner, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, errors.Trace(err)
+	}
+	p := &Provisioner{cfg: cfg}
+	p.tomb.Go(p.loop)
+	return p, nil
+}
+
+// Kill asks the provisioner to stop.
+func (p *Provisioner) Kill() { p.tomb.Kill(nil) }
+
+// Wait returns when the provisioner has stopped: nil after Kill, else why.
+func (p *Provisioner) Wait() error { return p.tomb.Wait() }
+
+// loop follows the model's configuration, and has a task do the work once the
+// configuration can be worked with.
+func (p *Provisioner) loop() error {
+	ctx := p.tomb.Context(nil)
+	changes, err := p.cfg.API.WatchModelConfig(ctx)
+	if err != nil {
+		return errors.Annotate(err, "cannot watch the model's configuration")
+	}
+	p.tomb.Go(func() error {
+		<-p.tomb.Dying()
+		changes.Kill()
+		_ = changes.Wait() // its failure has been seen by the loop
+		return nil
+	})
+
+	var environ environs.Environ
+	var work *task
+	for {
+		var ended <-chan struct{}
+		if work != nil {
+			ended = work.tomb.Dead()
+		}
+		select {
+		case <-p.tomb.Dying():
+			if work != nil {
+				work.Kill()
+				_ = work.Wait() // it was asked to
+			}
+			return tomb.ErrDying
+		case <-ended:
+			err := work.Wait()
+			if err == nil {
+				err = errors.New("it stopped without being asked to")
+			}
+			return errors.Annotate(err, "cannot go on provisioning")
+		case _, ok := <-changes.Changes():
+			if !ok {
+				err := changes.Wait()
+				if work != nil {
+					work.Kill()
+					_ = work.Wait() // the first error is told
+				}
+				if err == nil && p.tomb.Alive() {
+					err = errors.New("model configuration watcher ended")
+				}
+				return errors.Trace(err)
+			}
+			if environ, work, err = p.configure(ctx, environ, work); err != nil {
+				return errors.Trace(err)
+			}
+		}
+	}
+}
+
+// configure takes in the model's configuration: it opens the environ the first
+// time, and passes later changes on. A configuration that cannot be worked with
+// is logged, and the last good one stays in force.
+func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, work *task) (environs.Environ, *task, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	attrs, err := p.cfg.API.ModelConfig(ctx)
+	if err != nil {
+		return environ, work, errors.Annotate(err, "cannot read the model's configuration")
+	}
+	model, err := config.New(attrs)
+	if err == nil {
+		model, err = p.cfg.Registry.Validate(model, nil)
+	}
+	if err == nil && environ == nil {
+		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{ControllerUUID: p.cfg.ControllerUUID, Config: model})
+	} else if err == nil {
+		err = environ.SetConfig(ctx, model)
+	}
+	if err != nil {
+		logger.Errorf("model %s: its configuration cannot be used, waiting for another: %v", p.cfg.ModelUUID, err)
+		return environ, work, nil
+	}
+	p.model.Store(model)
+	if work != nil {
+		work.change(settingsOf(model))
+		return environ, work, nil
+	}
+	return environ, newTask(taskConfig{
+		api:      p.cfg.API,
+		broker:   environ,
+		owner:    environs.Owner{ControllerUUID: p.cfg.ControllerUUID, ModelUUID: p.cfg.ModelUUID},
+		settings: settingsOf(model),
+		model:    p.model.Load,
+	}), nil
+}
