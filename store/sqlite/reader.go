@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"strings"
 
 	"github.com/juju/errors"
 
@@ -13,9 +12,15 @@ import (
 // listLimit is the size of a page when the query does not say.
 const listLimit = 1000
 
-// listing is what all listings have in common: the range of ids, and one
+// The two listings. Each has one range of ids, which an index can follow, and one
 // document more than the page takes, to know whether there is a next page.
-const listing = " AND %.id > ? AND %.id >= ? AND (? = '' OR %.id < ?) ORDER BY %.id LIMIT ?"
+const (
+	listQuery = `SELECT d.id, d.rev, d.data FROM docs d WHERE d.collection = ?
+		AND d.id >= ? AND d.id < ? ORDER BY d.id LIMIT ?`
+	listIndexQuery = `SELECT e.id, d.rev, d.data FROM entries e CROSS JOIN docs d ON d.num = e.doc
+		WHERE e.collection = ? AND e.name = ? AND e.value = ?
+		AND e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ?`
+)
 
 // reader is one reading connection with its statements. Its calls do not carry
 // the caller's context: that would start a goroutine for each, to interrupt what
@@ -35,9 +40,8 @@ func newReader(ctx context.Context, c *conn) (*reader, error) {
 		{&r.begin, "BEGIN"},
 		{&r.commit, "COMMIT"},
 		{&r.get, "SELECT rev, data FROM docs WHERE collection = ? AND id = ?"},
-		{&r.list, "SELECT d.id, d.rev, d.data FROM docs d WHERE d.collection = ?" + strings.ReplaceAll(listing, "%", "d")},
-		{&r.listIndex, "SELECT e.id, d.rev, d.data FROM entries e CROSS JOIN docs d ON d.num = e.doc" +
-			" WHERE e.collection = ? AND e.name = ? AND e.value = ?" + strings.ReplaceAll(listing, "%", "e")},
+		{&r.list, listQuery},
+		{&r.listIndex, listIndexQuery},
 		{&r.changes, "SELECT pos, collection, id, rev, removed FROM changes WHERE pos > ? ORDER BY pos LIMIT ?"},
 	})
 	return r, errors.Trace(err)
@@ -149,8 +153,8 @@ func (r *reader) page(ctx context.Context, collection int64, q store.Query) (sto
 	if q.Index != "" {
 		stmt, args = r.listIndex, append(args, q.Index, q.Value)
 	}
-	end := prefixEnd(q.Prefix)
-	rows, err := stmt.QueryContext(context.Background(), append(args, q.After, q.Prefix, end, end, q.Limit+1)...)
+	from, to := idRange(q)
+	rows, err := stmt.QueryContext(context.Background(), append(args, from, to, q.Limit+1)...)
 	if err != nil {
 		return store.Page{}, errors.Trace(err)
 	}
@@ -173,15 +177,19 @@ func (r *reader) page(ctx context.Context, collection int64, q store.Query) (sto
 	return page, errors.Trace(rows.Err())
 }
 
-// prefixEnd returns the least text that is greater than every text with this
-// prefix, in byte order, or "" if there is none.
-func prefixEnd(prefix string) string {
-	end := []byte(prefix)
+// idRange returns the least id that a page may contain, and the bound that its
+// ids stay below: a text, or a blob, which SQLite sorts after every text.
+func idRange(q store.Query) (from string, to any) {
+	from, to = q.Prefix, []byte{0}
+	if q.After != "" {
+		from = max(from, q.After+"\x00") // the next id in byte order
+	}
+	end := []byte(q.Prefix)
 	for i := len(end) - 1; i >= 0; i-- {
 		if end[i] < 0xff {
 			end[i]++
-			return string(end[:i+1])
+			return from, string(end[:i+1])
 		}
 	}
-	return ""
+	return from, to
 }

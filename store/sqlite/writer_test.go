@@ -5,6 +5,8 @@ package sqlite
 import (
 	"bytes"
 	"fmt"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -156,10 +158,53 @@ func TestClaimIsGivenOnce(t *testing.T) {
 	}
 }
 
-func TestPrefixEnd(t *testing.T) {
-	for prefix, want := range map[string]string{"": "", "a": "b", "m:": "m;", "a\xff": "b", "\xff\xff": ""} {
-		if got := prefixEnd(prefix); got != want {
-			t.Errorf("prefixEnd(%q) = %q, want %q", prefix, got, want)
+func TestIDRange(t *testing.T) {
+	for _, c := range []struct {
+		prefix, after string
+		from          string
+		to            any
+	}{
+		{"", "", "", []byte{0}},
+		{"", "k", "k\x00", []byte{0}},
+		{"m:", "", "m:", "m;"},
+		{"m:", "a", "m:", "m;"},
+		{"m:", "m:1", "m:1\x00", "m;"},
+		{"a\xff", "", "a\xff", "b"},
+		{"\xff\xff", "", "\xff\xff", []byte{0}},
+	} {
+		from, to := idRange(store.Query{Prefix: c.prefix, After: c.after})
+		if from != c.from || !reflect.DeepEqual(to, c.to) {
+			t.Errorf("idRange(%q after %q) = %q, %q, want %q, %q", c.prefix, c.after, from, to, c.from, c.to)
+		}
+	}
+}
+
+// TestListingsFollowAnIndex makes sure that a listing does not read documents
+// outside of its range.
+func TestListingsFollowAnIndex(t *testing.T) {
+	s := openTest(t, Config{Dir: t.TempDir()})
+	for _, c := range []struct{ name, query, want string }{
+		{"by prefix", listQuery,
+			"SEARCH d USING INDEX docs_id (collection=? AND id>? AND id<?)"},
+		{"by index", listIndexQuery,
+			"SEARCH e USING PRIMARY KEY (collection=? AND name=? AND value=? AND id>? AND id<?); SEARCH d USING INTEGER PRIMARY KEY (rowid=?)"},
+	} {
+		rows, err := s.writeConn.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, make([]any, strings.Count(c.query, "?"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+				t.Fatal(err)
+			}
+			steps = append(steps, step)
+		}
+		rows.Close()
+		if got := strings.Join(steps, "; "); got != c.want {
+			t.Errorf("the plan %s is %q, want %q", c.name, got, c.want)
 		}
 	}
 }
