@@ -17,8 +17,12 @@ import (
 	"github.com/slipway-project/slipway/store"
 )
 
-// writerDir is the environment variable that makes this test binary a writer.
-const writerDir = "STORECRASH_WRITER_DIR"
+// The environment variables that make this test binary another process, with
+// the data directory as their value.
+const (
+	writerDir = "STORECRASH_WRITER_DIR"
+	fullDir   = "STORECRASH_FULL_DIR"
+)
 
 // soakRounds is how many rounds SOAK=1 asks for.
 const soakRounds = 1000
@@ -27,6 +31,13 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		fmt.Fprintln(os.Stderr, storecrash.Write(context.Background(), dir, os.Stdout))
 		os.Exit(1)
+	}
+	if dir := os.Getenv(fullDir); dir != "" {
+		if err := storecrash.WriteUntilFull(context.Background(), dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -197,5 +208,15 @@ func TestCheckerSeesALoss(t *testing.T) {
 	}
 	if err := checker.Check(t.Context(), r.reports); err == nil {
 		t.Error("half a batch was not seen")
+	}
+}
+
+func TestAFullDiskIsSurvived(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0]) // a process of its own, because the limit is for all of it
+	cmd.Env = append(os.Environ(), fullDir+"="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
