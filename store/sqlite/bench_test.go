@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,10 +19,13 @@ const documents = 10_000
 // benchStore opens a store with the documents and returns their keys.
 func benchStore(b *testing.B) (*sqlite.Store, []store.Doc) {
 	b.Helper()
-	s, err := sqlite.Open(b.Context(), sqlite.Config{
-		Dir:         b.TempDir(),
-		Collections: []store.Collection{{Name: "machines", Indexes: []string{"model"}}},
-	})
+	return benchStoreIn(b, b.TempDir())
+}
+
+// benchStoreIn does the same in a directory.
+func benchStoreIn(b *testing.B, dir string) (*sqlite.Store, []store.Doc) {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: dir, Collections: collections})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -140,5 +145,29 @@ func BenchmarkFeed(b *testing.B) {
 			b.Fatal(err)
 		}
 		rev = changes[len(changes)-1].Rev
+	}
+}
+
+// BenchmarkOpen measures opening a store of 10,000 documents, which checks every
+// page, and closing it.
+func BenchmarkOpen(b *testing.B) {
+	c := sqlite.Config{Dir: b.TempDir(), Collections: collections}
+	s, _ := benchStoreIn(b, c.Dir)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(c.Dir, "slipway.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	for b.Loop() {
+		s, err := sqlite.Open(b.Context(), c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -168,10 +168,10 @@ func (w *writer) write(group []*batch) {
 func (w *writer) transact(group []*batch) error {
 	w.seq, w.oldest = w.store.seq.Load(), w.store.oldest.Load()
 	before := w.seq
-	if _, err := w.begin.ExecContext(context.Background()); err != nil {
-		return errors.Trace(err)
+	_, err := w.begin.ExecContext(context.Background())
+	if err == nil {
+		err = w.applyAll(group)
 	}
-	err := w.applyAll(group)
 	if err == nil && w.seq > before {
 		err = w.trimChanges(w.seq - before)
 	}
