@@ -47,25 +47,31 @@ func (w *ChangesWatcher) Changes() <-chan ModelChanges { return w.out }
 
 func (w *ChangesWatcher) needs() bool { return false }
 
-func (w *ChangesWatcher) deliver(e *event) {
-	_, id := splitID(e.key.ID)
-	named := EntityID{ID: id}
-	switch e.key.Collection {
-	case machinesC:
-		named.Kind = MachineKind
-	case modelsC:
-		named.Kind = ModelKind
-	case configsC:
-		named.Kind, named.ID = ModelConfigKind, w.model
-	default:
-		return
-	}
+func (w *ChangesWatcher) deliver(events []*event) {
 	w.merge(func(c *ModelChanges) {
-		if !c.All && !w.unread[named] {
-			w.unread[named] = true
-			c.Entities = append(c.Entities, named)
+		for _, e := range events {
+			named, ok := w.entity(e)
+			if ok && !c.All && !w.unread[named] {
+				w.unread[named] = true
+				c.Entities = append(c.Entities, named)
+			}
 		}
 	})
+}
+
+// entity returns the thing whose document changed; false for what is no thing
+// by itself.
+func (w *ChangesWatcher) entity(e *event) (EntityID, bool) {
+	_, id := splitID(e.key.ID)
+	switch e.key.Collection {
+	case machinesC:
+		return EntityID{MachineKind, id}, true
+	case modelsC:
+		return EntityID{ModelKind, id}, true
+	case configsC:
+		return EntityID{ModelConfigKind, w.model}, true
+	}
+	return EntityID{}, false
 }
 
 func (w *ChangesWatcher) resync(*listing) {
@@ -85,6 +91,7 @@ func (w *ChangesWatcher) merge(change func(*ModelChanges)) {
 	default:
 		w.unread = map[EntityID]bool{}
 	}
-	change(&c)
-	w.out <- c
+	if change(&c); c.All || len(c.Entities) > 0 {
+		w.out <- c
+	}
 }

@@ -55,7 +55,7 @@ type event struct {
 // subscriber is a watcher as the hub sees it. The hub's lock is held in
 // deliver and resync, so they must not wait nor call the hub.
 type subscriber interface {
-	deliver(*event)
+	deliver([]*event) // in their order; all that one batch of changes has for it
 	// resync says that changes were lost; listed is what there is now.
 	resync(*listing)
 	// fail ends the watcher.
@@ -169,14 +169,18 @@ func (h *hub) process(ctx context.Context, changes []store.Change) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	due := map[subscriber][]*event{}
 	for _, e := range events {
 		for _, t := range topicsOf(e.key) {
 			for sub := range h.subs[t] {
 				if e.read || e.removed || !sub.needs() {
-					sub.deliver(e)
+					due[sub] = append(due[sub], e)
 				}
 			}
 		}
+	}
+	for sub, events := range due {
+		sub.deliver(events)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ type lifeWatcher struct {
 
 	known   map[string]lifeAt // by local id; dead ones stay until they are removed
 	started bool
-	stale   bool    // changes were lost before the start: list again
-	early   []event // that came before the start
+	stale   bool     // changes were lost before the start: list again
+	early   []*event // that came before the start
 
 	unread map[string]bool // what the event in out names
 }
@@ -129,9 +129,7 @@ func (w *lifeWatcher) start(found []event) bool {
 	if !w.over {
 		w.out <- ids // there is room: nothing has been sent yet
 	}
-	for _, e := range w.early {
-		w.apply(&e)
-	}
+	w.applyAll(w.early)
 	w.early = nil
 	return true
 }
@@ -151,55 +149,63 @@ func (w *lifeWatcher) Changes() <-chan []string { return w.out }
 
 func (w *lifeWatcher) needs() bool { return true }
 
-func (w *lifeWatcher) deliver(e *event) {
+func (w *lifeWatcher) deliver(events []*event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.started {
-		w.early = append(w.early, *e)
+		w.early = append(w.early, events...)
 		return
 	}
-	w.apply(e)
+	w.applyAll(events)
 }
 
-// apply names a member if its life says so. The lock is held.
-func (w *lifeWatcher) apply(e *event) {
-	id := w.local(e)
-	if id == "" {
-		return
+// applyAll names the members that events say something new of, and those in news. The
+// lock is held.
+func (w *lifeWatcher) applyAll(events []*event, news ...string) {
+	for _, e := range events {
+		if id := w.local(e); id != "" && w.apply(id, e) {
+			news = append(news, id)
+		}
 	}
+	w.name(news)
+}
+
+// apply takes up a member's life, and reports whether the member is to be
+// named.
+func (w *lifeWatcher) apply(id string, e *event) bool {
 	was, known := w.known[id]
 	switch {
 	case e.rev <= was.rev: // seen already
+		return false
 	case e.removed:
 		delete(w.known, id)
-		if known && was.life != life.Dead {
-			w.name(id)
-		}
-	case e.life != was.life:
-		w.known[id] = lifeAt{e.life, e.rev}
-		if known || e.life != life.Dead {
-			w.name(id)
-		}
+		return known && was.life != life.Dead
+	case e.life == was.life:
+		return false
 	}
+	w.known[id] = lifeAt{e.life, e.rev}
+	return known || e.life != life.Dead
 }
 
-// name puts id into the event that waits for the reader, or into a new one. The
+// name puts ids into the event that waits for the reader, or into a new one. The
 // lock is held, so nobody else sends.
-func (w *lifeWatcher) name(id string) {
-	if w.over {
+func (w *lifeWatcher) name(ids []string) {
+	if w.over || len(ids) == 0 {
 		return
 	}
-	var ids []string
+	var waiting []string
 	select {
-	case ids = <-w.out:
+	case waiting = <-w.out:
 	default:
 		clear(w.unread)
 	}
-	if !w.unread[id] {
-		w.unread[id] = true
-		ids = append(ids, id)
+	for _, id := range ids {
+		if !w.unread[id] {
+			w.unread[id] = true
+			waiting = append(waiting, id)
+		}
 	}
-	w.out <- ids
+	w.out <- waiting
 }
 
 // resync compares what there is with what is known.
@@ -212,16 +218,17 @@ func (w *lifeWatcher) resync(l *listing) {
 	}
 	present := map[string]bool{}
 	for _, e := range l.groups[w.topic] {
-		w.apply(e)
 		present[w.local(e)] = true
 	}
+	var gone []string
 	for id, was := range w.known {
 		if present[id] {
 			continue
 		}
 		delete(w.known, id)
 		if was.life != life.Dead {
-			w.name(id)
+			gone = append(gone, id)
 		}
 	}
+	w.applyAll(l.groups[w.topic], gone...)
 }

@@ -87,7 +87,7 @@ func (h *hub) watchKey(key store.Key) *notifyWatcher {
 }
 
 func (w *notifyWatcher) Changes() <-chan struct{} { return w.out }
-func (w *notifyWatcher) deliver(*event)           { w.notify() }
+func (w *notifyWatcher) deliver([]*event)         { w.notify() }
 func (w *notifyWatcher) resync(*listing)          { w.notify() }
 func (w *notifyWatcher) needs() bool              { return false }
 
@@ -167,7 +167,7 @@ type partWatcher struct {
 	last    *machineParts // nil as long as they are unknown, or the machine is missing
 	lastRev store.Rev
 	started bool
-	early   []event
+	early   []*event
 }
 
 // Watch returns a watcher of the machine itself: its life, configuration,
@@ -215,20 +215,22 @@ func (w *partWatcher) start(d store.Doc) error {
 	}
 	w.started = true
 	for _, e := range w.early {
-		w.apply(&e)
+		w.apply(e)
 	}
 	w.early = nil
 	return nil
 }
 
-func (w *partWatcher) deliver(e *event) {
+func (w *partWatcher) deliver(events []*event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.started {
-		w.early = append(w.early, *e)
+		w.early = append(w.early, events...)
 		return
 	}
-	w.apply(e)
+	for _, e := range events {
+		w.apply(e)
+	}
 }
 
 // apply leaves an event if a part differs from what it was last. The lock is

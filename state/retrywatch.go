@@ -3,19 +3,21 @@ package state
 import (
 	"time"
 
+	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/watcher"
 )
 
 // retryWatcher says that somebody asked for another try of a machine.
 type retryWatcher struct {
 	notifyWatcher
-	latest time.Time // requests up to here are known, or older than the watcher
+	asked map[store.Key]time.Time // the request that is known of each machine; clocks are not compared
 }
 
 // WatchRetries returns a watcher that fires, after its first event, when
-// another try of a top-level machine is asked for; see Machine.MergeStatusData.
+// another try of a top-level machine is asked for; see Machine.MergeStatusData. It
+// may fire once too often for a request from before its start.
 func (ms *Machines) WatchRetries() watcher.NotifyWatcher {
-	w := &retryWatcher{latest: ms.st.c.now()}
+	w := &retryWatcher{asked: map[store.Key]time.Time{}}
 	w.out = make(chan struct{}, 1)
 	if w.subscribe(ms.st.c.hub, w, func() { close(w.out) }, machinesTopic(ms.st.modelUUID, "")) == nil {
 		w.notify()
@@ -25,14 +27,20 @@ func (ms *Machines) WatchRetries() watcher.NotifyWatcher {
 
 func (w *retryWatcher) needs() bool { return true }
 
-func (w *retryWatcher) deliver(e *event) {
+func (w *retryWatcher) deliver(events []*event) {
 	w.mu.Lock()
-	asked := e.retry.After(w.latest)
-	if asked {
-		w.latest = e.retry
+	fire := false
+	for _, e := range events {
+		switch {
+		case e.removed:
+			delete(w.asked, e.key)
+		case !e.retry.IsZero() && !e.retry.Equal(w.asked[e.key]):
+			w.asked[e.key] = e.retry
+			fire = true
+		}
 	}
 	w.mu.Unlock()
-	if asked {
+	if fire {
 		w.notify()
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
+	"github.com/slipway-project/slipway/store/sqlite"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 // What Open puts into a site.
@@ -41,11 +43,12 @@ func Open(t testing.TB) *Site {
 	return OpenWith(t, Config{})
 }
 
-// OpenMemory is Open with a store in memory, which it returns as well.
-func OpenMemory(t testing.TB) (*Site, *Memory) {
+// OpenMemory is Open with a store in memory, and returns a tap of it that counts
+// and can fail the site's calls.
+func OpenMemory(t testing.TB) (*Site, *storetest.Tap) {
 	t.Helper()
-	m := NewMemory()
-	return OpenWith(t, Config{Store: m}), m
+	tap := storetest.NewTap(storetest.New(t, state.Collections()))
+	return OpenWith(t, Config{Store: tap}), tap
 }
 
 // OpenWith is Open with a choice.
@@ -85,11 +88,19 @@ func OpenWith(t testing.TB, cfg Config) *Site {
 	return site
 }
 
-// newStore returns a store that is closed at the end of the test.
+// newStore returns an embedded store that is closed at the end of the test.
 func newStore(t testing.TB) store.Store {
-	m := NewMemory()
-	t.Cleanup(func() { m.Close() })
-	return m
+	t.Helper()
+	s, err := sqlite.Open(context.Background(), sqlite.Config{Dir: t.TempDir(), Collections: state.Collections()})
+	if err != nil {
+		t.Fatalf("cannot open a store: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("cannot close the store: %v", err)
+		}
+	})
+	return s
 }
 
 // AddMachine adds a machine; the series is jammy and the job to host units, unless
