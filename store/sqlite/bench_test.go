@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,6 +99,41 @@ func BenchmarkGet(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "gets/s")
+}
+
+// BenchmarkGetWhileWriting measures the same beside 16 writers.
+func BenchmarkGetWhileWriting(b *testing.B) {
+	s, docs := benchStore(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var applied atomic.Int64
+	for w := range 16 {
+		wg.Go(func() {
+			key := store.Key{Collection: "machines", ID: fmt.Sprintf("other:%d", w)}
+			for ctx.Err() == nil {
+				op := store.Insert(key, kilobyte(), nil)
+				if doc, err := s.Get(ctx, key); err == nil {
+					op = store.Replace(key, doc.Rev, kilobyte(), nil)
+				}
+				if err := s.Apply(ctx, []store.Op{op}); err == nil {
+					applied.Add(1)
+				}
+			}
+		})
+	}
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if _, err := s.Get(b.Context(), docs[i*7919%documents].Key); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "gets/s")
+	b.ReportMetric(float64(applied.Load())/b.Elapsed().Seconds(), "applies/s")
 }
 
 // BenchmarkGetAll measures bulk reads of 1,000 documents.

@@ -160,7 +160,25 @@ func fill(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// syncDir makes a rename in a directory durable.
+// makeDir makes a directory and those above it, so that they are there after a
+// loss of power too.
+func makeDir(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil // anything but a directory is refused by what follows
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeDir(parent); err != nil {
+			return errors.Trace(err)
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
+		return errors.Trace(err)
+	}
+	return errors.Trace(syncDir(parent))
+}
+
+// syncDir makes new names in a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

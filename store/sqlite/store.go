@@ -76,7 +76,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 // open does the steps of Open that leave something to release.
 func (s *Store) open(ctx context.Context) error {
-	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
+	if err := makeDir(s.config.Dir); err != nil {
 		return errors.Trace(err)
 	}
 	path := s.config.file()
