@@ -65,6 +65,7 @@ type Server struct {
 
 	http     *httptest.Server
 	mu       sync.Mutex
+	password params.Secret // of UserTag
 	handlers map[string]Handler
 	calls    []string
 	conns    map[*rpc.Conn]bool
@@ -83,7 +84,7 @@ func NewServer(t testing.TB, o Options) *Server {
 		o.NotAfter = time.Now().Add(time.Hour)
 	}
 	ca, leaf := certificates(t, o.NotAfter)
-	s := &Server{CACert: ca, handlers: make(map[string]Handler), conns: make(map[*rpc.Conn]bool)}
+	s := &Server{CACert: ca, password: Password, handlers: make(map[string]Handler), conns: make(map[*rpc.Conn]bool)}
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are expected
 	s.http.TLS = &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS12}
@@ -108,6 +109,13 @@ func (s *Server) Handle(method string, h Handler) {
 // Reply has a method answered with result.
 func (s *Server) Reply(method string, result any) {
 	s.Handle(method, func(context.Context, Request) (any, error) { return result, nil })
+}
+
+// SetPassword has UserTag log in with another password from now on.
+func (s *Server) SetPassword(p params.Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.password = p
 }
 
 // Calls returns the calls so far but pings, as "Facade(version).Method".
@@ -156,7 +164,10 @@ func (s *Server) login(_ context.Context, r Request) (any, error) {
 	if err := r.Read(&login); err != nil {
 		return nil, err
 	}
-	if login.AuthTag == UserTag && login.Credentials != Password {
+	s.mu.Lock()
+	password := s.password
+	s.mu.Unlock()
+	if login.AuthTag == UserTag && login.Credentials != password {
 		return nil, errors.Unauthorizedf("invalid entity name or password")
 	}
 	host, _, err := net.SplitHostPort(s.Addr)

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/juju/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/api/modelconfig"
+	"github.com/slipway-project/slipway/params"
+)
+
+func (a *app) modelConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "model-config [KEY | KEY=VALUE...]",
+		Short: "Show or change the settings of the model",
+		Example: `  slipway model-config
+  slipway model-config provisioner-harvest-mode
+  slipway model-config http-proxy=http://proxy:3128 num-provision-workers=8
+  slipway model-config --reset http-proxy,apt-mirror`,
+		Args: takes(0, -1),
+	}
+	f := formatFlag(cmd)
+	reset := cmd.Flags().StringSlice("reset", nil, "settings that get their defaults back")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if len(*reset) > 0 || len(args) > 0 && strings.Contains(args[0], "=") {
+			return a.changeModelConfig(ctx, args, *reset)
+		}
+		if len(args) > 1 {
+			return usagef("model-config shows all settings or one: it does not take %q", args[1])
+		}
+		return a.showModelConfig(ctx, *f, args)
+	})
+	return cmd
+}
+
+// changeModelConfig sets and resets settings.
+func (a *app) changeModelConfig(ctx context.Context, args, reset []string) error {
+	settings, err := pairs(args)
+	if err != nil {
+		return err
+	}
+	for _, key := range reset {
+		if _, ok := settings[key]; ok {
+			return usagef("setting %q is both set and reset", key)
+		}
+	}
+	conn, _, err := a.openModel(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // nothing is under way
+	client := modelconfig.New(conn)
+	if len(settings) > 0 {
+		if err := client.Set(ctx, settings); err != nil {
+			return errors.Annotate(err, "cannot change settings")
+		}
+	}
+	if len(reset) > 0 {
+		if err := client.Unset(ctx, reset...); err != nil {
+			return errors.Annotate(err, "cannot reset settings")
+		}
+	}
+	return nil
+}
+
+// showModelConfig shows all settings, or the one that is named.
+func (a *app) showModelConfig(ctx context.Context, f format, args []string) error {
+	conn, _, err := a.openModel(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // nothing is under way
+	config, err := modelconfig.New(conn).Get(ctx)
+	if err != nil {
+		return errors.Annotate(err, "cannot get settings")
+	}
+	if len(args) == 0 {
+		return show(a.stdout, f, config, func(w io.Writer) { configTable(w, config) })
+	}
+	value, ok := config[args[0]]
+	if !ok {
+		return errors.NewNotFound(nil, fmt.Sprintf("the model has no setting %q: \"slipway model-config\" shows those that there are", args[0]))
+	}
+	return show(a.stdout, f, value.Value, func(w io.Writer) { fmt.Fprintln(w, textOf(value.Value)) })
+}
+
+// configTable writes settings for people.
+func configTable(w io.Writer, config map[string]params.ConfigValue) {
+	table := [][]string{{"Setting", "From", "Value"}}
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		table = append(table, []string{key, config[key].Source, textOf(config[key].Value)})
+	}
+	rows(w, table)
+}
+
+// textOf returns a setting as one would type it. Line breaks are spelled out.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return strings.ReplaceAll(v, "\n", `\n`)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value) // not reached: it came as JSON
+	}
+	return string(text)
+}
