@@ -3,15 +3,19 @@ package state_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
+	"github.com/slipway-project/slipway/store"
+	"github.com/slipway-project/slipway/store/storetest"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -81,4 +85,96 @@ func TestAddGetAndWatchMachines(t *testing.T) {
 		}
 	}
 	wantNext(t, w, "0")
+}
+
+// documents returns how many documents a store holds.
+func documents(t *testing.T, s store.Store) int {
+	t.Helper()
+	n := 0
+	for _, c := range state.Collections() {
+		page, err := s.List(ctx, store.Query{Collection: c.Name})
+		must(t, err)
+		n += len(page.Docs)
+	}
+	return n
+}
+
+func TestInitializeOnceAndOpen(t *testing.T) {
+	site, tap := statetest.OpenMemory(t)
+	params := state.InitializeParams{AdminPassword: "x", ModelConfig: map[string]any{"type": "simulated"},
+		Machine: state.FirstMachine{Nonce: "n", Password: statetest.MachinePassword}}
+	if _, err := state.Initialize(ctx, tap, params); !errors.Is(err, errors.AlreadyExists) {
+		t.Errorf("second Initialize = %v", err)
+	}
+	again, err := state.Open(ctx, tap, state.Options{})
+	must(t, err)
+	if again.ControllerUUID() != site.ControllerUUID() || again.ControllerModelUUID() != site.ControllerModelUUID() {
+		t.Error("another site was opened")
+	}
+	must(t, again.Close())
+	manager := get(t, site.Management, "0")
+	if !manager.IsManager() || !manager.PasswordValid(statetest.MachinePassword) || !manager.CheckProvisioned(statetest.MachineNonce) {
+		t.Error("machine 0 cannot log in as a manager")
+	}
+	if m := statetest.AddMachine(t, site.Management, state.MachineSpec{Jobs: []job.Job{job.ManageModel}}); m.Id() != "1" {
+		t.Errorf("second machine of the controller model is %s", m.Id())
+	}
+	empty := storetest.New(t, state.Collections())
+	if _, err := state.Open(ctx, empty, state.Options{}); !errors.Is(err, errors.NotFound) {
+		t.Errorf("Open of an empty store = %v", err)
+	}
+	for _, bad := range []func(*state.InitializeParams){
+		func(p *state.InitializeParams) { p.AdminPassword = "" },
+		func(p *state.InitializeParams) { p.ModelConfig = nil },
+		func(p *state.InitializeParams) { p.Machine.Password = "short" },
+		func(p *state.InitializeParams) { p.AdminName = "a b" },
+	} {
+		p := params
+		bad(&p)
+		if _, err := state.Initialize(ctx, empty, p); !errors.Is(err, errors.NotValid) {
+			t.Errorf("Initialize with something missing = %v", err)
+		}
+	}
+	if n := documents(t, empty); n != 0 {
+		t.Errorf("%d documents after failed attempts", n)
+	}
+}
+
+func TestOpenRefusesANewerFormat(t *testing.T) {
+	_, tap := statetest.OpenMemory(t)
+	d, err := tap.Get(ctx, store.Key{Collection: "site", ID: "_:controller"})
+	must(t, err)
+	newer := strings.Replace(string(d.Data), `"format":1`, `"format":2`, 1)
+	must(t, tap.Apply(ctx, []store.Op{store.Replace(d.Key, d.Rev, []byte(newer), nil)}))
+	if _, err := state.Open(ctx, tap, state.Options{}); !errors.Is(err, errors.NotSupported) {
+		t.Errorf("Open of a newer format = %v", err)
+	}
+}
+
+func TestFindEntityOfEachKind(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	st := site.Default
+	admin, err := tag.NewUserTag("admin")
+	must(t, err)
+	unit, err := tag.ParseTag("unit-web-0")
+	must(t, err)
+	m := statetest.AddMachine(t, st, state.MachineSpec{})
+	found, err := st.FindEntities(ctx, []tag.Tag{admin, unit, m.Tag(), tag.NewModelTag(st.ModelUUID())})
+	must(t, err)
+	if u, ok := found[0].Entity.(*state.User); !ok || u.Name() != "admin" {
+		t.Errorf("user: %+v", found[0])
+	}
+	wantError(t, found[1].Err, "unit web/0 not found", errors.NotFound)
+	if found[1].Entity != nil {
+		t.Error("an entity beside an error")
+	}
+	if got, ok := found[2].Entity.(*state.Machine); !ok || got.Id() != "0" {
+		t.Errorf("machine: %+v", found[2])
+	}
+	if model, ok := found[3].Entity.(*state.Model); !ok || model.Name() != "default" {
+		t.Errorf("model: %+v", found[3])
+	}
+	if e, err := st.FindEntity(ctx, tag.NewMachineTag("9")); e != nil || !errors.Is(err, errors.NotFound) {
+		t.Errorf("FindEntity of a missing machine = %v, %v", e, err)
+	}
 }
