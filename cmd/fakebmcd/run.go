@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/juju/errors"
+	"github.com/juju/loggo"
+	"gopkg.in/tomb.v2"
+
+	"github.com/slipway-project/slipway/environs/baremetal/bmc"
+	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
+)
+
+// errUsage is the error of a command line that makes no sense; what is wrong has
+// been said.
+const errUsage = errors.ConstError("usage")
+
+// isUsage reports whether err is about the command line.
+func isUsage(err error) bool { return errors.Is(err, errUsage) }
+
+// settings are the command line.
+type settings struct {
+	listen   string
+	bmcs     int
+	port     int
+	vendors  []string
+	tls      bool
+	cert     string
+	key      string
+	config   fakebmc.Config
+	logLevel string
+}
+
+// parse reads the command line.
+func parse(args []string, stderr io.Writer) (settings, error) {
+	var (
+		s            settings
+		vendors      string
+		passwordFile string
+	)
+	f := flag.NewFlagSet("fakebmcd", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8000", "`address` of the only BMC; port 0 takes a free one")
+	f.IntVar(&s.bmcs, "bmcs", 0, "`number` of BMCs, each at its own address from 127.16.0.0 on; 0: one, at the listen address")
+	f.IntVar(&s.port, "port", 8000, "`port` of all BMCs when there are several")
+	f.IntVar(&s.config.Systems, "systems", 1, "`number` of machines behind each BMC")
+	f.StringVar(&vendors, "vendor", "generic", "comma-separated `names` of vendors, which the BMCs take in turn: "+vendorNames())
+	f.StringVar(&s.config.Credentials.Username, "username", "admin", "`name` that the BMCs accept")
+	f.StringVar(&passwordFile, "password-file", "", "`file` with the password that they accept; none: any password")
+	f.BoolVar(&s.config.NoBasic, "no-basic", false, "refuse basic authentication")
+	f.BoolVar(&s.config.NoSessions, "no-sessions", false, "have no sessions")
+	f.IntVar(&s.config.MaxSessions, "max-sessions", 16, "`number` of sessions that each BMC can have")
+	f.BoolVar(&s.tls, "tls", false, "serve TLS, with a certificate made at start unless one is given")
+	f.StringVar(&s.cert, "cert", "", "`file` with the certificate")
+	f.StringVar(&s.key, "key", "", "`file` with the certificate's key")
+	f.DurationVar(&s.config.Delays.Request, "delay", 0, "`time` that every request takes")
+	f.DurationVar(&s.config.Delays.PowerOn, "power-on", time.Second, "`time` from off to on")
+	f.DurationVar(&s.config.Delays.PowerOff, "power-off", time.Second, "`time` to power off hard")
+	f.DurationVar(&s.config.Delays.SoftOff, "soft-off", 3*time.Second, "`time` to shut down")
+	f.DurationVar(&s.config.Delays.Media, "media", 0, "`time` to insert a virtual medium")
+	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
+	if err := f.Parse(args); err != nil {
+		return s, errUsage
+	}
+	problem := ""
+	switch {
+	case f.NArg() > 0:
+		problem = "unexpected argument " + strconv.Quote(f.Arg(0))
+	case s.bmcs < 0 || s.bmcs > 100_000:
+		problem = "--bmcs is not between 0 and 100000"
+	case s.config.Systems < 1 || s.config.Systems > 10_000:
+		problem = "--systems is not between 1 and 10000"
+	case (s.cert == "") != (s.key == ""):
+		problem = "--cert and --key go together"
+	}
+	for _, name := range strings.Split(vendors, ",") {
+		if _, ok := fakebmc.VendorNamed(name); !ok && problem == "" {
+			problem = "unknown vendor " + strconv.Quote(name) + "; want one of " + vendorNames()
+		}
+		s.vendors = append(s.vendors, name)
+	}
+	if problem != "" {
+		fmt.Fprintln(stderr, "fakebmcd: "+problem)
+		return s, errUsage
+	}
+	if passwordFile != "" {
+		data, err := os.ReadFile(passwordFile)
+		if err != nil {
+			return s, errors.Annotate(err, "cannot read the password")
+		}
+		s.config.Credentials.Password = strings.TrimRight(string(data), "\r\n")
+	} else {
+		s.config.Credentials = bmc.Credentials{}
+	}
+	s.tls = s.tls || s.cert != ""
+	return s, nil
+}
+
+// vendorNames lists the vendors.
+func vendorNames() string {
+	var names []string
+	for _, v := range fakebmc.Vendors() {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// run is the whole command.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s, err := parse(args, stderr)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	if err := loggo.ConfigureLoggers("<root>=" + s.logLevel); err != nil {
+		return errors.Annotate(err, "cannot set the log level")
+	}
+	rack, err := fakebmc.NewRack(max(s.bmcs, 1), s.config, s.vendors...)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	err = serve(ctx, s, rack, stdout)
+	if cerr := rack.Close(); err == nil {
+		err = cerr
+	}
+	return errors.Trace(err)
+}
+
+// serve serves the rack until ctx is done.
+func serve(ctx context.Context, s settings, rack fakebmc.Rack, stdout io.Writer) error {
+	listeners, err := listen(s)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	scheme := "http"
+	if s.tls {
+		scheme = "https"
+	}
+	first, last := listeners[0].Addr(), listeners[len(listeners)-1].Addr()
+	fmt.Fprintf(stdout, "%d BMCs with %d machines each at %s://%s to %s://%s\n", len(rack), s.config.Systems, scheme, first, scheme, last)
+	server := &http.Server{Handler: rack, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	var t tomb.Tomb
+	for _, l := range listeners {
+		t.Go(func() error {
+			if err := server.Serve(l); err != http.ErrServerClosed {
+				return errors.Trace(err)
+			}
+			return nil
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-t.Dying():
+	}
+	_ = server.Close()
+	return errors.Trace(t.Wait())
+}
+
+// listen opens the addresses of all BMCs.
+func listen(s settings) ([]net.Listener, error) {
+	addresses := []string{s.listen}
+	if s.bmcs > 0 {
+		addresses = addresses[:0]
+		for n := range s.bmcs {
+			addresses = append(addresses, net.JoinHostPort(fakebmc.AddressOf(n), strconv.Itoa(s.port)))
+		}
+	}
+	var config *tls.Config
+	if s.tls {
+		c, err := certificate(s)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
+	}
+	var all []net.Listener
+	for _, a := range addresses {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			for _, l := range all {
+				_ = l.Close()
+			}
+			return nil, errors.Annotatef(err, "cannot listen at %s", a)
+		}
+		if config != nil {
+			l = tls.NewListener(l, config)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}

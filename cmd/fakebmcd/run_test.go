@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// start runs the command until the test ends and returns the first BMC's URL.
+func start(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := run(ctx, args, w, io.Discard)
+		_ = w.CloseWithError(err)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	line := make([]byte, 500)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := regexp.MustCompile(`https?://[0-9.:]+`).FindString(string(line[:n]))
+	if url == "" {
+		t.Fatalf("no address in %q", line[:n])
+	}
+	return url
+}
+
+func TestServesRedfish(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, "--listen", "127.0.0.1:0", "--systems", "3", "--tls", "--password-file", password)
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for _, c := range []struct {
+		password string
+		want     int
+	}{{"hunter2", 200}, {"hunter3", 401}} {
+		req, _ := http.NewRequest(http.MethodGet, url+"/redfish/v1/Systems", nil)
+		req.SetBasicAuth("admin", c.password)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Members []any }
+		_ = json.NewDecoder(resp.Body).Decode(&got)
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.want || c.want == 200 && len(got.Members) != 3 {
+			t.Errorf("password %s: status %d, %d systems", c.password, resp.StatusCode, len(got.Members))
+		}
+	}
+}
+
+func TestManyBMCs(t *testing.T) {
+	url := start(t, "--bmcs", "3", "--port", "0", "--vendor", "dell,hpe")
+	resp, err := http.Get(url + "/redfish/v1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var got struct{ Product string }
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || !strings.Contains(got.Product, "Dell") || !strings.HasPrefix(url, "http://127.16.0.0:") {
+		t.Errorf("first BMC at %s is a %q, %v", url, got.Product, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		want  string
+		usage bool
+	}{
+		"unknown flag":  {[]string{"--nope"}, "flag provided but not defined: -nope", true},
+		"argument":      {[]string{"x"}, `unexpected argument "x"`, true},
+		"vendor":        {[]string{"--vendor", "acme"}, `unknown vendor "acme"; want one of generic, dell`, true},
+		"bmcs":          {[]string{"--bmcs", "-1"}, "--bmcs is not between", true},
+		"systems":       {[]string{"--systems", "0"}, "--systems is not between", true},
+		"half a pair":   {[]string{"--cert", "x"}, "--cert and --key go together", true},
+		"password file": {[]string{"--password-file", "/nonexistent"}, "cannot read the password", false},
+		"certificate":   {[]string{"--listen", "127.0.0.1:0", "--cert", "/nonexistent", "--key", "/nonexistent"}, "cannot load the certificate", false},
+		"address":       {[]string{"--listen", "192.0.2.1:1"}, "cannot listen at 192.0.2.1:1", false},
+		"log level":     {[]string{"--log", "LOUD"}, "cannot set the log level", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			err := run(context.Background(), c.args, io.Discard, &stderr)
+			if err == nil || isUsage(err) != c.usage || !strings.Contains(stderr.String()+err.Error(), c.want) {
+				t.Errorf("run = %v, stderr %q; want %q", err, stderr.String(), c.want)
+			}
+		})
+	}
+}
