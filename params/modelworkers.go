@@ -6,7 +6,7 @@ package params
 
 // AddWorker names a worker that is to have an identity of its own.
 type AddWorker struct {
-	Name string `json:"name"` // unique; lower-case letters, digits and hyphens
+	Name string `json:"name"` // unique; letters, digits and hyphens
 }
 
 // AddWorkers are the parameters of ModelWorkers.AddWorkers.

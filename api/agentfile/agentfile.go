@@ -12,6 +12,9 @@ import (
 
 	"github.com/juju/errors"
 	"gopkg.in/yaml.v3"
+
+	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/params"
 )
 
 // File is the content of an agent file. Its String leaves the secrets out.
@@ -31,6 +34,12 @@ func (f File) String() string {
 
 // GoString is String, so that %#v shows no secret either.
 func (f File) GoString() string { return f.String() }
+
+// Info returns how to connect and log in as the agent.
+func (f File) Info() api.Info {
+	return api.Info{Addrs: f.APIAddresses, CACert: f.CACert, ModelUUID: f.ModelUUID,
+		Tag: f.Tag, Password: params.Secret(f.Password), Nonce: f.Nonce}
+}
 
 // Validate returns an error satisfying errors.NotValid that names the first
 // key that is missing or wrong.

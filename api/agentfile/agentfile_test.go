@@ -56,6 +56,9 @@ func TestWriteThenRead(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %o, want 600", info.Mode().Perm())
 	}
+	if i := got.Info(); i.Tag != want.Tag || string(i.Password) != want.Password || i.Nonce != want.Nonce || i.Validate() != nil {
+		t.Errorf("Info = %v, want one with which the agent can log in", i)
+	}
 	left, _ := os.ReadDir(filepath.Dir(path))
 	if len(left) != 1 {
 		t.Errorf("%d files left, want the one", len(left))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/juju/errors"
@@ -19,8 +20,12 @@ import (
 	"github.com/slipway-project/slipway/params"
 )
 
-// maxAdded bounds how many machines one command adds.
-const maxAdded = 10000
+// maxAdded bounds how many machines one command adds, and batch how many one
+// call does: servers refuse requests that are too big.
+const (
+	maxAdded = 10000
+	batch    = 1000
+)
 
 // added says which machines were added.
 type added struct {
@@ -113,22 +118,19 @@ func (a *app) addMachines(ctx context.Context, f format, p params.AddMachinePara
 	if p.Placement != nil && p.Placement.Scope == "" {
 		p.Placement.Scope = c.uuid
 	}
-	machines := make([]params.AddMachineParams, n)
-	for i := range machines {
-		machines[i] = p
-	}
-	results, err := client.New(conn).AddMachines(ctx, machines...)
-	if err != nil {
-		return errors.Annotate(err, "cannot add machines")
-	}
 	done := added{Machines: []string{}}
 	var failures []string
-	for _, r := range results {
-		if r.Err != nil {
-			failures = append(failures, r.Err.Error())
-			continue
+	var broken error
+	for left := n; left > 0 && broken == nil; left -= batch {
+		var results []api.Result[string]
+		results, broken = client.New(conn).AddMachines(ctx, slices.Repeat([]params.AddMachineParams{p}, min(left, batch))...)
+		for _, r := range results {
+			if r.Err != nil {
+				failures = append(failures, r.Err.Error())
+				continue
+			}
+			done.Machines = append(done.Machines, r.Value)
 		}
-		done.Machines = append(done.Machines, r.Value)
 	}
 	err = show(a.stdout, f, done, func(w io.Writer) {
 		for _, id := range done.Machines {
@@ -137,6 +139,9 @@ func (a *app) addMachines(ctx context.Context, f format, p params.AddMachinePara
 	})
 	if err != nil {
 		return err
+	}
+	if broken != nil {
+		return errors.Annotate(broken, "cannot add machines")
 	}
 	return several(failures, n, "not added")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-project/slipway/params"
 )
 
-var workerName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+var workerName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,62}[a-zA-Z0-9])?$`)
 
 func (a *app) addWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ agent file with which it logs in. The file holds a secret that is told this once
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
 		case !workerName.MatchString(args[0]):
-			return usagef("%q is not a worker name: use lower-case letters, digits and hyphens", args[0])
+			return usagef("%q is not a worker name: use letters, digits and hyphens", args[0])
 		case *out == "":
 			return usagef("add-worker needs --out FILE to write the identity to")
 		}
