@@ -297,7 +297,7 @@ func (a *adder) addContainer(host *Machine, spec MachineSpec) *Machine {
 func (a *adder) insert(id string, spec MachineSpec) *Machine {
 	pending := statusDoc{Status: status.Pending, Since: a.now}
 	d := &machineDoc{
-		Life: life.Alive, Created: a.now, Series: spec.Series, Base: spec.Base, Jobs: spec.Jobs,
+		Life: life.Alive, Created: a.now, Series: spec.Series, Base: spec.Base, Jobs: slices.Clone(spec.Jobs),
 		Constraints: spec.Constraints, Placement: spec.Placement, Group: spec.Group,
 		Status: pending, InstanceStatus: pending, Worker: spec.worker, PasswordHash: spec.hash,
 	}

@@ -56,6 +56,7 @@ type Controller struct {
 	policy  Policy
 	clock   func() time.Time
 	hub     *hub
+	cache   docCache
 	hashing chan struct{} // holds one value for each password being hashed
 }
 

@@ -9,7 +9,8 @@
 //
 // An entity is a snapshot: its getters answer from the document as it was read,
 // and never from the store. Refresh reads it again. A snapshot may be read by many
-// goroutines, but not while Refresh runs.
+// goroutines, but not while Refresh runs. What its getters return by pointer or in
+// nested maps is shared with other snapshots, and must not be changed.
 //
 // # Writing
 //

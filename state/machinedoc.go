@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -69,7 +70,7 @@ func newStatusDoc(i status.Info) statusDoc {
 }
 
 func (s statusDoc) info() status.Info {
-	return status.Info{Status: s.Status, Message: s.Message, Data: s.Data, Since: s.Since}
+	return status.Info{Status: s.Status, Message: s.Message, Data: maps.Clone(s.Data), Since: s.Since}
 }
 
 // transient reports whether a start has failed in a way that may pass.

@@ -45,11 +45,24 @@ func (st *State) ModelConfig() *ModelConfig { return &ModelConfig{st} }
 // satisfying errors.NotFound if there is none, which is so for every other
 // kind of tag too.
 func (st *State) FindEntity(ctx context.Context, t tag.Tag) (any, error) {
-	found, err := st.FindEntities(ctx, []tag.Tag{t})
-	if err != nil {
-		return nil, errors.Trace(err)
+	switch t.Kind() {
+	case tag.MachineKind:
+		return asEntity(st.machine(ctx, t.Id()))
+	case tag.UserKind:
+		return asEntity(st.c.Users().Get(ctx, t.Id()))
+	case tag.ModelKind:
+		return asEntity(st.c.Models().Get(ctx, t.Id()))
 	}
-	return found[0].Entity, found[0].Err
+	return nil, errors.NotFoundf("%s %s", t.Kind(), t.Id())
+}
+
+// asEntity widens e; on an error to nil, and not to an interface that holds a nil
+// pointer.
+func asEntity[E any](e E, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // FindEntities is FindEntity for many tags at once: one answer for each, in the
@@ -59,16 +72,11 @@ func (st *State) FindEntities(ctx context.Context, tags []tag.Tag) ([]entity.Fou
 	var ids []string
 	var at []int
 	for i, t := range tags {
-		switch t.Kind() {
-		case tag.MachineKind:
+		if t.Kind() == tag.MachineKind {
 			ids, at = append(ids, t.Id()), append(at, i)
-		case tag.UserKind:
-			found[i] = asFound(st.c.Users().Get(ctx, t.Id()))
-		case tag.ModelKind:
-			found[i] = asFound(st.c.Models().Get(ctx, t.Id()))
-		default:
-			found[i].Err = errors.NotFoundf("%s %s", t.Kind(), t.Id())
+			continue
 		}
+		found[i].Entity, found[i].Err = st.FindEntity(ctx, t)
 	}
 	if len(ids) == 0 {
 		return found, nil
@@ -85,13 +93,6 @@ func (st *State) FindEntities(ctx context.Context, tags []tag.Tag) ([]entity.Fou
 		found[at[i]].Entity = m
 	}
 	return found, nil
-}
-
-func asFound[E any](e E, err error) entity.Found {
-	if err != nil {
-		return entity.Found{Err: err} // and not an interface that holds a nil pointer
-	}
-	return entity.Found{Entity: e}
 }
 
 // key returns the key of one of the model's documents.
@@ -119,7 +120,7 @@ func (st *State) machine(ctx context.Context, id string) (*Machine, error) {
 
 // decodeMachine returns the machine that a document holds.
 func (st *State) decodeMachine(d store.Doc) (*Machine, error) {
-	doc, err := decode[machineDoc](d)
+	doc, err := st.c.cache.machine(d)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
