@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-project/slipway/api/apitest"
 	"github.com/slipway-project/slipway/api/clientstore"
+	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/internal/golden"
 	"github.com/slipway-project/slipway/params"
 )
@@ -169,5 +170,13 @@ func TestWaitingNamesOnlyAFew(t *testing.T) {
 	}
 	if got := w.left(); !strings.HasSuffix(got, "machine 4 is pending (queued); and 2 more") {
 		t.Errorf("left = %q, want five named and two counted", got)
+	}
+}
+
+func TestEveryConstraintHasAForm(t *testing.T) {
+	for _, name := range constraints.Names() {
+		if !strings.HasPrefix(constraintForms()[name], name+"=") {
+			t.Errorf("the form of %s is %q", name, constraintForms()[name])
+		}
 	}
 }

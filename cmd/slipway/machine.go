@@ -83,7 +83,7 @@ func (f addMachineFlags) params() (params.AddMachineParams, error) {
 	}
 	var err error
 	if out.Constraints, err = constraints.Parse(f.constraints...); err != nil {
-		return out, usagef("%v: use for example --constraints \"mem=4G cores=2\"; the keys are %s", err, strings.Join(constraints.Names(), ", "))
+		return out, usagef("%v: %s", err, constraintHint(f.constraints))
 	}
 	if f.base != "" {
 		b, err := base.Parse(f.base)
