@@ -85,6 +85,14 @@ func (ms *Machines) addChunk(ctx context.Context, specs []MachineSpec) ([]AddRes
 	for i, spec := range specs {
 		prechecked[i] = ms.precheck(ctx, spec)
 	}
+	// All additions need the same counter: here they wait for one another
+	// instead of starting over. Other controllers may still come between.
+	select {
+	case ms.st.c.adding <- struct{}{}:
+		defer func() { <-ms.st.c.adding }()
+	case <-ctx.Done():
+		return nil, errors.Trace(ctx.Err())
+	}
 	var results []AddResult
 	err := ms.st.run(ctx, func(int) ([]store.Op, error) {
 		results = make([]AddResult, len(specs))

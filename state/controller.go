@@ -57,6 +57,7 @@ type Controller struct {
 	clock   func() time.Time
 	hub     *hub
 	cache   docCache
+	adding  chan struct{} // holds one value while machines are being added
 	hashing chan struct{} // holds one value for each password being hashed
 }
 
@@ -87,7 +88,8 @@ func Open(ctx context.Context, s store.Store, o Options) (*Controller, error) {
 }
 
 func newController(s store.Store, o Options) *Controller {
-	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hashing: make(chan struct{}, maxHashing)}
+	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hashing: make(chan struct{}, maxHashing),
+		adding: make(chan struct{}, 1)}
 	if c.clock == nil {
 		c.clock = time.Now
 	}

@@ -3,7 +3,10 @@ package state_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 func openModel(t *testing.T) *state.State {
@@ -436,6 +440,76 @@ func TestDistributionGroup(t *testing.T) {
 		got, err := c.m.DistributionGroup(ctx)
 		if err != nil || got == nil || !slices.Equal(got, c.want) {
 			t.Errorf("group of %s: %q, %v; want %q", c.m.Tag(), got, err, c.want)
+		}
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	site := statetest.Open(t)
+	st := site.Default
+	statetest.AddMachine(t, st, state.MachineSpec{})
+	const n = 60
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			container := state.MachineSpec{Series: "jammy", Jobs: units(), Parent: "0", ContainerType: "lxd"}
+			results, err := st.Machines().Add(ctx, []state.MachineSpec{{Series: "jammy", Jobs: units()}, container})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, r := range results {
+				if r.Err != nil {
+					t.Error(r.Err)
+					continue
+				}
+				for _, end := range []func(context.Context) error{r.Machine.Destroy, r.Machine.EnsureDead, r.Machine.Remove} {
+					if err := end(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, err := st.Machines().All(ctx)
+	must(t, err)
+	if len(all) != 1 || len(all[0].Containers()) != 0 {
+		t.Errorf("%d machines are left, the first with containers %q", len(all), all[0].Containers())
+	}
+	if m := statetest.AddMachine(t, st, state.MachineSpec{}); m.Id() != strconv.Itoa(n+1) {
+		t.Errorf("next machine is %s, want %d", m.Id(), n+1)
+	}
+}
+
+func TestAFailedWriteChangesNoSnapshot(t *testing.T) {
+	tap := storetest.NewTap(storetest.New(t, state.Collections()))
+	var full atomic.Bool
+	tap.Before = func(_ context.Context, c storetest.Call) error {
+		if full.Load() && c.Method == "Apply" {
+			return errors.New("disk full")
+		}
+		return nil
+	}
+	st := statetest.OpenWith(t, statetest.Config{Store: tap}).Default
+	host := statetest.AddMachine(t, st, state.MachineSpec{})
+	statetest.AddMachine(t, st, state.MachineSpec{Parent: "0", ContainerType: container.LXD})
+	inside, before := get(t, st, "0/lxd/0"), get(t, st, "0")
+	full.Store(true)
+	for _, write := range []error{
+		host.SetNoSupportedContainers(ctx),
+		inside.SetStatus(ctx, status.Info{Status: status.Started}),
+		inside.EnsureDead(ctx),
+		inside.SetMachineAddresses(ctx, network.NewAddresses("10.0.0.1")),
+	} {
+		if write == nil {
+			t.Error("a write to a full disk succeeded")
+		}
+	}
+	for _, m := range []*state.Machine{inside, get(t, st, "0/lxd/0"), before, get(t, st, "0")} {
+		_, known := m.SupportedContainers()
+		if m.Status().Status != status.Pending || m.Life() != life.Alive || len(m.Addresses()) != 0 || known {
+			t.Errorf("%s is %s, %s, with %v", m.Id(), m.Status().Status, m.Life(), m.Addresses())
 		}
 	}
 }

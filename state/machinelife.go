@@ -75,7 +75,7 @@ func (m *Machine) update(ctx context.Context, change func(*machineDoc) error) er
 		op, err := m.st.machineOp(m.id, fresh.rev, &d)
 		return []store.Op{op}, err
 	})
-	if err == errNoChange {
+	if errors.Is(err, errNoChange) {
 		return nil
 	}
 	return err

@@ -86,11 +86,11 @@ func (m *Machine) setStatus(ctx context.Context, whose string, change func(*mach
 		if docs[0].Rev == 0 {
 			return nil, errors.Annotate(errors.NotFoundf("%s", whose), "cannot set status")
 		}
-		d, err := decode[machineDoc](docs[0])
+		fresh, err := m.st.decodeMachine(docs[0])
 		if err != nil {
 			return nil, errors.Trace(err)
 		}
-		s, err := change(d)
+		s, err := change(fresh.doc)
 		if err != nil {
 			return nil, err
 		}
@@ -98,13 +98,14 @@ func (m *Machine) setStatus(ctx context.Context, whose string, change func(*mach
 			s.Since = now
 		}
 		s.Since = s.Since.UTC().Round(0)
-		return m.statusOps(docs, d, whose, s)
+		return m.statusOps(docs, fresh.doc, whose, s)
 	})
 }
 
-// statusOps returns the batch that sets one status of d, which was read as
-// docs[0]; docs[1] is the history.
-func (m *Machine) statusOps(docs []store.Doc, d *machineDoc, whose string, s statusDoc) ([]store.Op, error) {
+// statusOps returns the batch that sets one status of what was read as docs[0]; docs[1] is
+// the history.
+func (m *Machine) statusOps(docs []store.Doc, read *machineDoc, whose string, s statusDoc) ([]store.Op, error) {
+	d := *read
 	history, err := decodeHistory(docs[1])
 	if err != nil {
 		return nil, errors.Trace(err)
@@ -116,7 +117,7 @@ func (m *Machine) statusOps(docs []store.Doc, d *machineDoc, whose string, s sta
 		history.Machine = history.Machine.add(d.Status, s)
 		d.Status = s
 	}
-	write, err := m.st.machineOp(m.id, docs[0].Rev, d)
+	write, err := m.st.machineOp(m.id, docs[0].Rev, &d)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}

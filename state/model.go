@@ -140,7 +140,7 @@ func (m *Model) update(ctx context.Context, change func(*modelDoc) error) error 
 		op, err := writeOp(siteKey(modelsC, m.uuid), rev, d, nil)
 		return []store.Op{op}, err
 	})
-	if err == errNoChange {
+	if errors.Is(err, errNoChange) {
 		return nil
 	}
 	return err

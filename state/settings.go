@@ -142,7 +142,7 @@ func updateSite[T any](ctx context.Context, c *Controller, key store.Key, change
 		op, err := writeOp(key, docs[0].Rev, v, nil)
 		return []store.Op{op}, err
 	})
-	if err == errNoChange {
+	if errors.Is(err, errNoChange) {
 		return nil
 	}
 	return err

@@ -440,3 +440,32 @@ func TestManyWatchersCostNoReads(t *testing.T) {
 		t.Error("a killed watcher has an error")
 	}
 }
+
+// TestAnOldReadTellsANewWatcherNothing holds up the hub between its read of a
+// machine and the delivery, while the machine's life goes on.
+func TestAnOldReadTellsANewWatcherNothing(t *testing.T) {
+	tap := storetest.NewTap(storetest.New(t, state.Collections()))
+	var hold atomic.Bool
+	held, release := make(chan struct{}), make(chan struct{})
+	tap.After = func(_ context.Context, c storetest.Call) error {
+		if c.Method == "GetAll" && len(c.Keys) == 1 && c.Keys[0].Collection == "machines" && hold.CompareAndSwap(true, false) {
+			close(held)
+			<-release
+		}
+		return nil
+	}
+	site := statetest.OpenWith(t, statetest.Config{Store: tap})
+	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+	old := watchMachines(t, site.Default)
+	wantNext(t, old, "0")
+	flush(t, site)
+	hold.Store(true)
+	must(t, m.SetStatus(ctx, status.Info{Status: status.Started}))
+	<-held // the hub has read the machine alive
+	must(t, m.Destroy(ctx))
+	w := watchMachines(t, site.Default)
+	wantNext(t, w, "0") // dying
+	close(release)
+	wantNothing(t, site, w.Changes())
+	wantNext(t, old, "0")
+}
