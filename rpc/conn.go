@@ -37,6 +37,10 @@ type ConnConfig struct {
 	PingInterval time.Duration // between websocket pings; 0 means 10 seconds
 	PeerTimeout  time.Duration // of silence, pongs included, until the peer counts as gone; 0 means 25 seconds
 	Grace        time.Duration // for calls to end once the connection closes; 0 means 3 seconds
+
+	// Ended is called when the connection has closed, with what Wait will
+	// return; nil means nobody wants to know.
+	Ended func(error)
 }
 
 func (c ConnConfig) withDefaults() ConnConfig {
@@ -160,6 +164,12 @@ func (c *Conn) loop() error {
 	grace.Stop()
 	c.cancel()
 	c.farewell(err)
+	if c.cfg.Ended != nil {
+		if killed := c.tomb.Err(); killed != nil && killed != tomb.ErrStillAlive {
+			err = killed
+		}
+		c.cfg.Ended(err)
+	}
 	return err
 }
 

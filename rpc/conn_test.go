@@ -306,7 +306,8 @@ func TestGraceEndsCallsThatHang(t *testing.T) {
 }
 
 func TestPeerEOFReleasesCalls(t *testing.T) {
-	s := newServer(t, rpc.ConnConfig{})
+	ended := make(chan error, 1)
+	s := newServer(t, rpc.ConnConfig{Ended: func(err error) { ended <- err }})
 	ws := s.raw(t)
 	write(t, ws, `{"request-id":1,"type":"Test","request":"Block"}`)
 	await(t, "call", s.started)
@@ -315,6 +316,9 @@ func TestPeerEOFReleasesCalls(t *testing.T) {
 	await(t, "end of the connection", c.Dead())
 	if err := c.Wait(); err != nil {
 		t.Errorf("Wait() = %v, want nil", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Ended was told %v, want nil", err)
 	}
 }
 

@@ -1,0 +1,33 @@
+package apiserver
+
+import (
+	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/access"
+	"github.com/slipway-project/slipway/core/tag"
+)
+
+// caller is who logged in, and what that allows.
+type caller struct {
+	tag        tag.Tag
+	manager    bool              // an agent that manages models
+	foreign    bool              // a manager in a model other than its own
+	model      access.Model      // of people
+	controller access.Controller // likewise
+}
+
+var _ common.Authorizer = caller{}
+
+// AuthTag implements common.Authorizer.
+func (c caller) AuthTag() tag.Tag { return c.tag }
+
+// AuthMachineAgent implements common.Authorizer.
+func (c caller) AuthMachineAgent() bool { return c.tag.Kind() == tag.MachineKind }
+
+// AuthModelManager implements common.Authorizer.
+func (c caller) AuthModelManager() bool { return c.manager }
+
+// ModelAccess implements common.Authorizer.
+func (c caller) ModelAccess() access.Model { return c.model }
+
+// ControllerAccess implements common.Authorizer.
+func (c caller) ControllerAccess() access.Controller { return c.controller }

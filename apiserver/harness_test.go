@@ -1,0 +1,169 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/juju/errors"
+	"go.uber.org/goleak"
+
+	"github.com/slipway-project/slipway/apiserver"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/internal/tlsfiles"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
+	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/state/statetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests.
+const patience = 20 * time.Second
+
+// The credentials of the agents that these tests make.
+const (
+	agentPassword = "an-agent-password-of-many-bytes"
+	agentNonce    = "machine-0:nonce"
+)
+
+// site is a running server with its state.
+type site struct {
+	*statetest.Site
+	t      testing.TB
+	server *apiserver.Server
+	addr   string
+	tls    *tls.Config
+}
+
+// newSite returns a running server over a new state. Change may change how it
+// is configured.
+func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
+	t.Helper()
+	s := &site{Site: statetest.Open(t), t: t}
+	servers := [][]network.HostPort{{{Address: network.NewAddress("10.0.0.1"), Port: 17070}}}
+	if err := s.SetAPIHostPorts(context.Background(), servers); err != nil {
+		t.Fatal(err)
+	}
+	files, err := tlsfiles.Open(t.TempDir(), tlsfiles.Hosts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := apiserver.Config{
+		Controller: s.Controller, Listen: "127.0.0.1:0", Certificate: files.Certificate, CACert: files.AuthorityPEM(),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	if s.server, err = apiserver.New(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.server.Kill()
+		if err := s.server.Wait(); err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	s.addr = s.server.Addr().String()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(files.AuthorityPEM()))
+	s.tls = &tls.Config{RootCAs: roots, ServerName: tlsfiles.ServerName}
+	return s
+}
+
+// modelPath is where connections to a model go.
+func modelPath(uuid string) string { return "/model/" + uuid + "/api" }
+
+// dial opens a connection that is not logged in.
+func (s *site) dial(path string) *rpc.Client {
+	s.t.Helper()
+	c, err := rpc.Dial(context.Background(), rpc.DialConfig{URL: "wss://" + s.addr + path, TLS: s.tls})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// raw opens a websocket for a test that reads and writes frames itself.
+func (s *site) raw(path string) (*websocket.Conn, *http.Response, error) {
+	d := websocket.Dialer{TLSClientConfig: s.tls}
+	ws, answer, err := d.Dial("wss://"+s.addr+path, nil)
+	if err == nil {
+		s.t.Cleanup(func() { ws.Close() })
+		err = ws.SetReadDeadline(time.Now().Add(patience))
+	}
+	return ws, answer, err
+}
+
+// credentials are what a login needs.
+type credentials struct{ tag, password, nonce string }
+
+var (
+	admin   = credentials{"user-admin", statetest.AdminPassword, ""}
+	manager = credentials{"machine-0", statetest.MachinePassword, statetest.MachineNonce}
+)
+
+func login(c *rpc.Client, who credentials) (params.LoginResult, error) {
+	var r params.LoginResult
+	err := call(c, "Admin", 3, "Login", params.LoginRequest{
+		AuthTag: who.tag, Credentials: params.Secret(who.password), Nonce: who.nonce,
+	}, &r)
+	return r, err
+}
+
+// as opens a connection and logs in.
+func (s *site) as(path string, who credentials) *rpc.Client {
+	s.t.Helper()
+	c := s.dial(path)
+	if _, err := login(c, who); err != nil {
+		s.t.Fatalf("cannot log in as %s: %v", who.tag, err)
+	}
+	return c
+}
+
+// call makes a call that must be answered in time.
+func call(c *rpc.Client, facade string, version int, method string, args, result any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.Call(ctx, rpc.Request{Type: facade, Version: version, Method: method}, args, result)
+}
+
+// failure returns an error of a call as "message [code]", empty for none.
+func failure(err error) string {
+	if err == nil {
+		return ""
+	}
+	var e *rpc.Error
+	if errors.As(err, &e) && e.Code != "" {
+		return e.Message + " [" + e.Code + "]"
+	}
+	return err.Error()
+}
+
+// agent adds a machine whose agent can log in.
+func (s *site) agent(st *state.State, spec state.MachineSpec) (*state.Machine, credentials) {
+	s.t.Helper()
+	m := statetest.AddMachine(s.t, st, spec)
+	ctx := context.Background()
+	if err := m.SetPassword(ctx, agentPassword); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := m.SetInstanceInfo(ctx, state.InstanceInfo{ID: "i-1", Nonce: agentNonce}); err != nil {
+		s.t.Fatal(err)
+	}
+	return m, credentials{m.Tag().String(), agentPassword, agentNonce}
+}
+
+func entities(tags ...string) params.Entities {
+	var e params.Entities
+	for _, t := range tags {
+		e.Entities = append(e.Entities, params.Entity{Tag: t})
+	}
+	return e
+}

@@ -1,0 +1,137 @@
+package apiserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/core/kind"
+)
+
+// The limits on logins.
+const (
+	agentLogins  = 10          // of agents at once
+	freeFailures = 10          // of a person from one address within failureSpan, without delay
+	failureSpan  = time.Minute //
+	failureDelay = time.Second // between the tries of a person who fails more often
+	longestDelay = 20 * time.Second
+	maxFailers   = 10000 // whose failures are remembered
+)
+
+// agentGate lets a number of agents log in at once, and sends the others away.
+type agentGate chan struct{}
+
+// enter takes a place, which leave gives back. It returns an error satisfying
+// errors.Is(err, kind.TryAgain) if there is none.
+func (g agentGate) enter() error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	default:
+		return kind.TryAgain
+	}
+}
+
+func (g agentGate) leave() { <-g }
+
+// failer is a person at an address.
+type failer struct{ addr, user string }
+
+// failures are the failed logins of one failer.
+type failures struct {
+	since time.Time // of the first that counts
+	count int
+	next  time.Time // when the next try may be made
+}
+
+// brake slows down who fails to log in too often.
+type brake struct {
+	mu  sync.Mutex
+	all map[failer]*failures
+}
+
+func newBrake() *brake { return &brake{all: make(map[failer]*failures)} }
+
+// wait returns when a login may be tried: at once, unless there were too many
+// failures before. Those who wait are let through one at a time.
+func (b *brake) wait(ctx context.Context, who failer) error {
+	d := b.delay(who, time.Now())
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return errors.Trace(ctx.Err())
+	case <-timer.C:
+		return nil
+	}
+}
+
+// delay returns how long a try has to wait, and takes that place.
+func (b *brake) delay(who failer, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.all[who]
+	if f == nil {
+		return 0
+	}
+	if now.Sub(f.since) > failureSpan && now.After(f.next) {
+		delete(b.all, who)
+		return 0
+	}
+	if f.count < freeFailures {
+		return 0
+	}
+	f.next = f.next.Add(failureDelay)
+	if earliest := now.Add(failureDelay); f.next.Before(earliest) {
+		f.next = earliest
+	}
+	return min(f.next.Sub(now), longestDelay)
+}
+
+// failed notes a failure. It reports whether it is the one from which on the
+// person is delayed, so that it is logged once.
+func (b *brake) failed(who failer, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.all[who]
+	if f == nil || now.Sub(f.since) > failureSpan && f.count < freeFailures {
+		b.makeRoom(now)
+		f = &failures{since: now}
+		b.all[who] = f
+	}
+	f.count++
+	if f.count > freeFailures {
+		f.since = now // goes on for as long as they do
+	}
+	return f.count == freeFailures
+}
+
+// makeRoom drops what no longer counts, and anything if that is not enough.
+func (b *brake) makeRoom(now time.Time) {
+	if len(b.all) < maxFailers {
+		return
+	}
+	for who, f := range b.all {
+		if now.Sub(f.since) > failureSpan {
+			delete(b.all, who)
+		}
+	}
+	for who := range b.all {
+		if len(b.all) < maxFailers {
+			return
+		}
+		delete(b.all, who)
+	}
+}
+
+// passed forgets the failures of who has logged in.
+func (b *brake) passed(who failer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all, who)
+}

@@ -1,0 +1,185 @@
+package apiserver
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/access"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
+	"github.com/slipway-project/slipway/state"
+)
+
+// scope says on which kind of connection a facade can be called.
+type scope int
+
+// The scopes of facades.
+const (
+	onModel scope = 1 << iota
+	onController
+	onBoth = onModel | onController
+)
+
+// String returns the scope as the golden file shows it.
+func (s scope) String() string {
+	switch s {
+	case onModel:
+		return "model"
+	case onController:
+		return "controller"
+	}
+	return "both"
+}
+
+// who says who may call a facade at all; the facade may ask for more.
+type who struct {
+	name string
+	ok   func(a common.Authorizer) bool
+}
+
+// Who may call a facade.
+var (
+	anyone   = who{"anyone", func(common.Authorizer) bool { return true }}
+	agents   = who{"agents", func(a common.Authorizer) bool { return a.AuthMachineAgent() }}
+	managers = who{"managers", func(a common.Authorizer) bool { return a.AuthModelManager() }}
+	readers  = who{"people who may read the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Read) }}
+	people   = who{"people", common.AuthClient}
+
+	managersAndSuperusers = who{"managers and superusers", func(a common.Authorizer) bool {
+		return a.AuthModelManager() || a.ControllerAccess().Includes(access.Superuser)
+	}}
+)
+
+// facade is one version of one facade.
+type facade struct {
+	name    string
+	version int
+	scope   scope
+	who     who
+	objects bool // requests name an object; without, the only object is ""
+	methods *rpc.Methods
+	make    func(st *state.State, c common.Connection) (reflect.Value, error)
+}
+
+// maker makes a facade of a type that is known.
+type maker struct {
+	typ  reflect.Type
+	make func(st *state.State, c common.Connection) (reflect.Value, error)
+}
+
+// of is the maker that calls a facade's constructor.
+func of[T any](make func(st *state.State, c common.Connection) (*T, error)) maker {
+	return maker{reflect.TypeFor[*T](), func(st *state.State, c common.Connection) (reflect.Value, error) {
+		f, err := make(st, c)
+		return reflect.ValueOf(f), err
+	}}
+}
+
+// stateless is of, for facades that need no state.
+func stateless[T any](make func(c common.Connection) (*T, error)) maker {
+	return of(func(_ *state.State, c common.Connection) (*T, error) { return make(c) })
+}
+
+// registry holds the facades of a server. It does not change once it is made.
+type registry struct {
+	byName map[string]map[int]*facade
+	lists  map[scope][]params.FacadeVersions // for the login's answer
+}
+
+// newRegistry returns the registry of a table. It returns an error for a
+// facade that is there twice, or has a method which requests cannot call.
+func newRegistry(table []row) (*registry, error) {
+	r := &registry{byName: make(map[string]map[int]*facade), lists: make(map[scope][]params.FacadeVersions)}
+	for _, row := range table {
+		methods, err := rpc.MethodsOf(row.make.typ)
+		if err != nil {
+			return nil, errors.Annotatef(err, "facade %s(%d)", row.name, row.version)
+		}
+		versions := r.byName[row.name]
+		if versions == nil {
+			versions = make(map[int]*facade)
+			r.byName[row.name] = versions
+		}
+		if versions[row.version] != nil {
+			return nil, errors.AlreadyExistsf("facade %s(%d)", row.name, row.version)
+		}
+		versions[row.version] = &facade{row.name, row.version, row.scope, row.who, row.objects, methods, row.make.make}
+	}
+	for _, s := range []scope{onModel, onController} {
+		r.lists[s] = r.list(s)
+	}
+	return r, nil
+}
+
+// list returns the facades that can be called on one kind of connection.
+func (r *registry) list(s scope) []params.FacadeVersions {
+	var out []params.FacadeVersions
+	for name, versions := range r.byName {
+		v := params.FacadeVersions{Name: name}
+		for version, f := range versions {
+			if f.scope&s != 0 {
+				v.Versions = append(v.Versions, version)
+			}
+		}
+		if len(v.Versions) > 0 {
+			slices.Sort(v.Versions)
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b params.FacadeVersions) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// find returns the method that a request names, on one kind of connection.
+func (r *registry) find(s scope, q rpc.Request) (*facade, *rpc.Method, error) {
+	versions := r.byName[q.Type]
+	if err := r.checkScope(s, q.Type, versions); err != nil {
+		return nil, nil, err
+	}
+	f := versions[q.Version]
+	if f == nil {
+		return nil, nil, errNoFacade(q)
+	}
+	m, ok := f.methods.Get(q.Method)
+	if !ok {
+		return nil, nil, errNoMethod(q)
+	}
+	return f, m, nil
+}
+
+// checkScope refuses facades of the other kind of connection. A connection to
+// the site refuses everything that it does not know to be its own.
+func (r *registry) checkScope(s scope, name string, versions map[int]*facade) error {
+	for _, f := range versions {
+		if f.scope&s != 0 {
+			return nil
+		}
+	}
+	if versions == nil && (s == onModel || name == adminName) {
+		return nil // told to be missing instead
+	}
+	return errors.WithType(errors.Errorf("facade %q not supported for %v API connection", name, s), errors.NotSupported)
+}
+
+// errNoFacade says that there is no such facade, or no such version.
+func errNoFacade(q rpc.Request) error {
+	text := fmt.Sprintf("unknown object type %q", q.Type)
+	if q.Version != 0 {
+		text = fmt.Sprintf("unknown version (%d) of interface %q", q.Version, q.Type)
+	}
+	return errors.WithType(errors.New(text), errors.NotImplemented)
+}
+
+// errNoMethod says that a facade has no such method.
+func errNoMethod(q rpc.Request) error {
+	name := q.Type
+	if q.Version != 0 {
+		name = fmt.Sprintf("%s(%d)", q.Type, q.Version)
+	}
+	return errors.WithType(errors.Errorf("no such request - method %s.%s is not implemented", name, q.Method), errors.NotImplemented)
+}
