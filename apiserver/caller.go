@@ -4,6 +4,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/core/access"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/state"
 )
 
 // caller is who logged in, and what that allows.
@@ -16,6 +17,18 @@ type caller struct {
 }
 
 var _ common.Authorizer = caller{}
+
+// home names who is there by the model that an agent's machine is in, which
+// for managers need not be the connection's; people are of none.
+func (c caller) home(st *state.State) agentKey {
+	switch {
+	case !c.AuthMachineAgent():
+		return agentKey{tag: c.tag}
+	case c.foreign:
+		return agentKey{st.Controller().ControllerModelUUID(), c.tag}
+	}
+	return agentKey{st.ModelUUID(), c.tag}
+}
 
 // AuthTag implements common.Authorizer.
 func (c caller) AuthTag() tag.Tag { return c.tag }

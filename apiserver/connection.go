@@ -22,7 +22,7 @@ type connection struct {
 	remote string       // the client's address, without port
 
 	// Guarded by the lock of connections.
-	who   agentKey    // zero until the login
+	who   agentKey    // zero until the login; people are of no model
 	timer *time.Timer // ends the connection if nobody logs in
 }
 
@@ -44,7 +44,8 @@ func newRoot(c *connection, who caller, resources *common.Resources) *root {
 		scope:    c.scope,
 		state:    c.state,
 		conn: common.Connection{
-			Auth: who, Resources: resources, Presence: c.server.presence, Agents: c.server.conns,
+			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.conns,
+			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version,
 		},
 		objects: make(map[*facade]reflect.Value),
 	}
@@ -108,7 +109,10 @@ func (cs *connections) remove(c *connection) {
 	}
 }
 
-// DropAgent implements common.Agents.
+// DropUser implements common.Sessions.
+func (cs *connections) DropUser(t tag.Tag) { cs.DropAgent("", t) }
+
+// DropAgent implements common.Sessions.
 func (cs *connections) DropAgent(modelUUID string, t tag.Tag) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -1,8 +1,15 @@
 package apiserver
 
 import (
+	"github.com/slipway-project/slipway/apiserver/agent"
+	"github.com/slipway-project/slipway/apiserver/client"
+	"github.com/slipway-project/slipway/apiserver/machiner"
+	"github.com/slipway-project/slipway/apiserver/modelconfig"
+	"github.com/slipway-project/slipway/apiserver/modelmanager"
+	"github.com/slipway-project/slipway/apiserver/modelworkers"
 	"github.com/slipway-project/slipway/apiserver/pinger"
 	"github.com/slipway-project/slipway/apiserver/provisioner"
+	"github.com/slipway-project/slipway/apiserver/usermanager"
 	"github.com/slipway-project/slipway/apiserver/watch"
 )
 
@@ -20,10 +27,18 @@ type row struct {
 // answer to a login. Admin, which serves logins, is none of them.
 func facades() []row {
 	return []row{
+		{name: "Agent", version: 2, scope: onModel, who: agents, make: of(agent.New)},
 		{name: "AllWatcher", version: 1, scope: onModel, who: readers, objects: true, make: stateless(watch.NewAllWatcher)},
+		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
+		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
+		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},
+		{name: "ModelConfig", version: 1, scope: onModel, who: writers, make: of(modelconfig.New)},
+		{name: "ModelManager", version: 2, scope: onController, who: people, make: of(modelmanager.New)},
+		{name: "ModelWorkers", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(modelworkers.New)},
 		{name: "NotifyWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewNotifyWatcher)},
 		{name: "Pinger", version: 1, scope: onBoth, who: anyone, make: stateless(pinger.New)},
 		{name: "Provisioner", version: 3, scope: onModel, who: agents, make: of(provisioner.New)},
 		{name: "StringsWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewStringsWatcher)},
+		{name: "UserManager", version: 1, scope: onController, who: people, make: of(usermanager.New)},
 	}
 }

@@ -243,7 +243,7 @@ func (c *connection) becomes(who caller) {
 			dog.Kill() // not reached: the connection is new
 		}
 	}
-	c.server.conns.identified(c, agentKey{c.state.ModelUUID(), who.tag})
+	c.server.conns.identified(c, who.home(c.state))
 	r := newRoot(c, who, resources)
 	c.rpc.SetMaxRequests(maxRequests)
 	c.rpc.SetRoot(r)

@@ -44,11 +44,11 @@ type who struct {
 
 // Who may call a facade.
 var (
-	anyone   = who{"anyone", func(common.Authorizer) bool { return true }}
-	agents   = who{"agents", func(a common.Authorizer) bool { return a.AuthMachineAgent() }}
-	managers = who{"managers", func(a common.Authorizer) bool { return a.AuthModelManager() }}
-	readers  = who{"people who may read the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Read) }}
-	people   = who{"people", common.AuthClient}
+	anyone  = who{"anyone", func(common.Authorizer) bool { return true }}
+	agents  = who{"agents", func(a common.Authorizer) bool { return a.AuthMachineAgent() }}
+	readers = who{"people who may read the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Read) }}
+	writers = who{"people who may change the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Write) }}
+	people  = who{"people", common.AuthClient}
 
 	managersAndSuperusers = who{"managers and superusers", func(a common.Authorizer) bool {
 		return a.AuthModelManager() || a.ControllerAccess().Includes(access.Superuser)

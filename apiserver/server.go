@@ -15,6 +15,7 @@ import (
 	"gopkg.in/tomb.v2"
 
 	"github.com/slipway-project/slipway/apiserver/below"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 )
@@ -50,6 +51,11 @@ type Config struct {
 	// CheckLogin may refuse a login before anything else is looked at; nil
 	// means that none is.
 	CheckLogin func(authTag string) error
+
+	// Schema returns the table of a provider's own settings, or an error
+	// satisfying errors.NotFound if the provider is not known; nil means that
+	// every provider is known and has none.
+	Schema func(provider string) (config.Schema, error)
 
 	// Routes are served beside the API, by pattern of http.ServeMux.
 	Routes map[string]http.Handler
@@ -98,6 +104,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	if cfg.LoginTimeout == 0 {
 		cfg.LoginTimeout = 2 * time.Minute
+	}
+	if cfg.Schema == nil {
+		cfg.Schema = func(string) (config.Schema, error) { return nil, nil }
 	}
 	s := &Server{
 		cfg: cfg, listener: cfg.Listener, conns: newConnections(), presence: newPresence(time.Now()),

@@ -1,6 +1,9 @@
 package common
 
-import "github.com/slipway-project/slipway/core/tag"
+import (
+	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/environs/config"
+)
 
 // Connection is what the constructor of a facade is told of the connection that
 // it is for.
@@ -9,7 +12,13 @@ type Connection struct {
 	Resources *Resources
 	Object    string   // the id of the object asked for; only facades with objects get one that is not empty
 	Presence  Presence // never nil
-	Agents    Agents   // never nil
+	Sessions  Sessions // never nil
+
+	// Schema returns the table of a provider's own settings, or an error
+	// satisfying errors.NotFound if the provider is not known. Never nil.
+	Schema func(provider string) (config.Schema, error)
+	// Version is the server's.
+	Version string
 }
 
 // Presence knows which agents are there.
@@ -19,9 +28,11 @@ type Presence interface {
 	AgentAlive(modelUUID string, t tag.Tag) bool
 }
 
-// Agents can end the connections of agents.
-type Agents interface {
+// Sessions can end the connections of others.
+type Sessions interface {
 	// DropAgent ends every connection on which that agent of a model is logged
-	// in. It does not wait for them.
+	// in, also those to other models. It does not wait for them.
 	DropAgent(modelUUID string, t tag.Tag)
+	// DropUser is DropAgent for a person.
+	DropUser(t tag.Tag)
 }
