@@ -10,6 +10,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/access"
+	"github.com/slipway-project/slipway/core/base"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/status"
@@ -28,7 +29,7 @@ type InitializeParams struct {
 
 // FirstMachine is machine 0 of the controller model, which exists already.
 type FirstMachine struct {
-	Series   string // empty means "jammy"
+	Series   string // empty means base.DefaultSeries
 	Nonce    string // required; its agent shows it at login
 	Password string // of the agent, of at least MinAgentPassword bytes
 }
@@ -94,7 +95,7 @@ func (c *Controller) firstOps(ctx context.Context, p InitializeParams) ([]store.
 // behind it.
 func (c *Controller) firstMachineOps(f FirstMachine) ([]store.Op, error) {
 	if f.Series == "" {
-		f.Series = "jammy"
+		f.Series = base.DefaultSeries()
 	}
 	if f.Nonce == "" || len(f.Password) < MinAgentPassword {
 		return nil, errors.NotValidf("first machine without a nonce or with a short password")

@@ -42,8 +42,18 @@ func (m *Machine) Created() time.Time { return m.doc.Created }
 // Series returns the operating system's series, such as jammy.
 func (m *Machine) Series() string { return m.doc.Series }
 
-// Base returns the operating system; zero if only a series was asked for.
-func (m *Machine) Base() base.Base { return m.doc.Base }
+// Base returns the operating system; zero if only a series was asked for and that is
+// not known.
+func (m *Machine) Base() base.Base {
+	if !m.doc.Base.IsZero() {
+		return m.doc.Base
+	}
+	b, err := base.FromSeries(m.doc.Series)
+	if err != nil {
+		return base.Base{}
+	}
+	return b
+}
 
 // Jobs returns what the machine is for.
 func (m *Machine) Jobs() []job.Job { return slices.Clone(m.doc.Jobs) }

@@ -15,7 +15,6 @@ import (
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/hardware"
-	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/life"
@@ -414,33 +413,15 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestDistributionGroup(t *testing.T) {
-	site, _ := statetest.OpenMemory(t)
-	st := site.Default
-	add := func(group string, id instance.ID) *state.Machine {
-		spec := state.MachineSpec{Group: group}
-		if id != "" {
-			spec.InstanceID, spec.Nonce = id, "n"
-		}
-		return statetest.AddMachine(t, st, spec)
+func TestInGroup(t *testing.T) {
+	st := openModel(t)
+	for _, group := range []string{"web", "db", "", "web"} {
+		statetest.AddMachine(t, st, state.MachineSpec{Group: group})
 	}
-	a := add("web", "i-2")
-	add("web", "i-1")
-	add("web", "")
-	add("db", "i-3")
-	alone := add("", "i-4")
-	for _, c := range []struct {
-		m    *state.Machine
-		want []instance.ID
-	}{
-		{a, []instance.ID{"i-1", "i-2"}},
-		{alone, []instance.ID{}},
-		{get(t, site.Management, "0"), []instance.ID{"controller-0"}},
-	} {
-		got, err := c.m.DistributionGroup(ctx)
-		if err != nil || got == nil || !slices.Equal(got, c.want) {
-			t.Errorf("group of %s: %q, %v; want %q", c.m.Tag(), got, err, c.want)
-		}
+	found, err := st.Machines().InGroup(ctx, "web")
+	must(t, err)
+	if len(found) != 2 || found[0].Id() != "0" || found[1].Id() != "3" {
+		t.Errorf("group web: %v, want machines 0 and 3", found)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/store"
 )
@@ -57,36 +56,6 @@ func (ms *Machines) InGroup(ctx context.Context, group string) ([]*Machine, erro
 // "transient" true. They are in the order of tag.CompareMachines.
 func (ms *Machines) WithTransientErrors(ctx context.Context) ([]*Machine, error) {
 	return ms.list(ctx, store.Query{Collection: machinesC, Index: transientIndex, Value: ms.st.modelUUID})
-}
-
-// DistributionGroup returns the instances from which the machine's own should be
-// kept apart: those of its distribution group, itself included, sorted; for a
-// machine that manages the model those of all such machines, in the order of their ids.
-// Machines without an instance are left out.
-func (m *Machine) DistributionGroup(ctx context.Context) ([]instance.ID, error) {
-	var peers []*Machine
-	var err error
-	switch {
-	case m.IsManager():
-		peers, err = m.st.Machines().All(ctx)
-		peers = slices.DeleteFunc(peers, func(p *Machine) bool { return !p.IsManager() || p.Worker() != "" })
-	case m.Group() != "":
-		peers, err = m.st.Machines().InGroup(ctx, m.Group())
-	}
-	if err != nil {
-		return nil, errors.Annotatef(err, "cannot get distribution group of machine %s", m.id)
-	}
-	ids := []instance.ID{}
-	for _, p := range peers {
-		if p.IsProvisioned() {
-			ids = append(ids, p.doc.Instance.ID)
-		}
-	}
-	if !m.IsManager() {
-		slices.Sort(ids)
-		ids = slices.Compact(ids)
-	}
-	return ids, nil
 }
 
 func (ms *Machines) list(ctx context.Context, q store.Query) ([]*Machine, error) {

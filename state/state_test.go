@@ -2,6 +2,8 @@ package state_test
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,9 +11,15 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/binaries"
+	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/hardware"
 	"github.com/slipway-project/slipway/core/job"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/internal/golden"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
 	"github.com/slipway-project/slipway/store"
@@ -177,4 +185,75 @@ func TestFindEntityOfEachKind(t *testing.T) {
 	if e, err := st.FindEntity(ctx, tag.NewMachineTag("9")); e != nil || !errors.Is(err, errors.NotFound) {
 		t.Errorf("FindEntity of a missing machine = %v, %v", e, err)
 	}
+}
+
+func TestBinaries(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	add := func(version, sum string) error {
+		v, err := binaries.Parse(version)
+		must(t, err)
+		return site.Binaries().Add(ctx, state.Binary{Version: v, SHA256: sum, Size: 5})
+	}
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	must(t, add("3.10.0-jammy-amd64", one))
+	must(t, add("3.5.0-jammy-amd64", one))
+	must(t, add("3.5.0-jammy-amd64", one))
+	if err := add("3.5.0-jammy-amd64", two); !errors.Is(err, errors.AlreadyExists) {
+		t.Errorf("other content for a version: %v", err)
+	}
+	if err := add("3.6.0-jammy-amd64", "ABC"); !errors.Is(err, errors.NotValid) {
+		t.Errorf("a bad sum: %v", err)
+	}
+	all, err := site.Binaries().All(ctx)
+	must(t, err)
+	if len(all) != 2 || all[0].Version.String() != "3.5.0-jammy-amd64" || all[0].SHA256 != one {
+		t.Errorf("all: %+v", all)
+	}
+}
+
+// TestDocuments shows what is stored. A change of the golden file is a change of the
+// format: it must read what older versions wrote.
+func TestDocuments(t *testing.T) {
+	tap := storetest.NewTap(storetest.New(t, state.Collections()))
+	now := time.Date(2024, 1, 2, 3, 4, 5, 6, time.UTC)
+	site := statetest.OpenWith(t, statetest.Config{Store: tap, Options: state.Options{Now: func() time.Time { return now }},
+		ControllerConfig: map[string]any{"api-port": 17070}})
+	st := site.Default
+	mem := uint64(4096)
+	spec := state.MachineSpec{Placement: "zone=a", Group: "web", Constraints: constraints.Value{Mem: &mem}}
+	m := statetest.AddMachine(t, st, spec)
+	must(t, m.SetPassword(ctx, statetest.MachinePassword))
+	must(t, m.SetStatus(ctx, status.Info{Status: status.Error, Message: "no room", Data: map[string]any{"transient": true}}))
+	must(t, m.SetInstanceStatus(ctx, status.Info{Status: status.Allocating}))
+	must(t, m.SetInstanceInfo(ctx, state.InstanceInfo{ID: "i-1", Nonce: "n", Hardware: hardware.Characteristics{Mem: &mem},
+		Addresses: network.NewAddresses("10.0.0.1")}))
+	must(t, m.SetSupportedContainers(ctx, []container.Type{container.LXD}))
+	c := statetest.AddMachine(t, st, state.MachineSpec{Parent: "0", ContainerType: container.LXD})
+	must(t, c.EnsureDead(ctx))
+	must(t, c.MarkForRemoval(ctx))
+	must(t, m.ForceDestroy(ctx))
+	must(t, site.SetAPIHostPorts(ctx, [][]network.HostPort{{{Address: network.NewAddress("10.0.0.2"), Port: 17070}}}))
+	_, err := site.Workers().Add(ctx, state.WorkerSpec{Name: "w", Nonce: "n", Password: statetest.MachinePassword})
+	must(t, err)
+	model, err := st.Model(ctx)
+	must(t, err)
+	must(t, model.RecordLogin(ctx, "admin", now))
+	var b strings.Builder
+	for _, col := range state.Collections() {
+		page, err := tap.List(ctx, store.Query{Collection: col.Name})
+		must(t, err)
+		var lines []string
+		for _, d := range page.Docs {
+			lines = append(lines, fmt.Sprintf("%s %s %s\n", col.Name, d.ID, d.Data))
+		}
+		for i, line := range lines {
+			for text, name := range map[string]string{site.ControllerUUID(): "CONTROLLER", st.ModelUUID(): "DEFAULT", site.Management.ModelUUID(): "MANAGEMENT"} {
+				line = strings.ReplaceAll(line, text, name)
+			}
+			lines[i] = regexp.MustCompile(`\$argon2id[^"]*`).ReplaceAllString(line, "HASH")
+		}
+		slices.Sort(lines)
+		b.WriteString(strings.Join(lines, ""))
+	}
+	golden.Check(t, "documents.golden", b.String())
 }

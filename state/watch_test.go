@@ -3,6 +3,7 @@ package state_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -415,12 +416,16 @@ func TestManyWatchersCostNoReads(t *testing.T) {
 	st := site.Default
 	m := statetest.AddMachine(t, st, state.MachineSpec{})
 	const n = 2000
+	goroutines := runtime.NumGoroutine()
 	var ws []watcher.NotifyWatcher
 	for range n {
 		w, err := m.Watch(ctx)
 		must(t, err)
 		<-w.Changes()
 		ws = append(ws, w)
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > 10 {
+		t.Errorf("%d watchers have %d goroutines", n, more)
 	}
 	mem.Reset()
 	must(t, m.Destroy(ctx))

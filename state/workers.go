@@ -6,6 +6,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/base"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/store"
@@ -22,7 +23,7 @@ func (c *Controller) Workers() *Workers { return &Workers{c} }
 // WorkerSpec says what identity to add.
 type WorkerSpec struct {
 	Name     string // letters, digits and hyphens; unique
-	Series   string // of the machine that it runs on; empty means "jammy"
+	Series   string // of the machine that it runs on; empty means base.DefaultSeries
 	Nonce    string // required; shown at login
 	Password string // of at least MinAgentPassword bytes
 }
@@ -40,7 +41,7 @@ func (ws *Workers) Add(ctx context.Context, spec WorkerSpec) (*Machine, error) {
 	case spec.Nonce == "" || len(spec.Password) < MinAgentPassword:
 		return nil, errors.NotValidf("worker without a nonce or with a short password")
 	case spec.Series == "":
-		spec.Series = "jammy"
+		spec.Series = base.DefaultSeries()
 	}
 	results, err := ws.state().Machines().Add(ctx, []MachineSpec{{
 		Series: spec.Series, Jobs: []job.Job{job.ManageModel},
