@@ -272,7 +272,7 @@ func (c *Client) checkTransport(u *url.URL) error {
 	if u.Scheme == "https" || c.insecure || isLoopback(u.Hostname()) {
 		return nil
 	}
-	return errors.NotSupportedf("plain http to %s (use https, or insecure in the boot file): this", u.Hostname())
+	return errors.NewNotSupported(nil, fmt.Sprintf("refused to speak plain http to %s (use https, or insecure in the boot file)", u.Hostname()))
 }
 
 func isLoopback(host string) bool {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"strings"
@@ -35,7 +36,7 @@ func NewTable(parts []config.Partition, size, sector int64, random io.Reader) (*
 			e.Size = end - at
 		}
 		if p.SizeMiB > uint64(size>>20) || e.Size < alignment || e.Start+e.Size > end {
-			return nil, errors.NotValidf("layout: partition %q ends beyond the disk of %d MiB, so it", p.Label, size>>20)
+			return nil, errors.NewNotValid(nil, fmt.Sprintf("partition %q of the layout ends beyond the disk of %d MiB", p.Label, size>>20))
 		}
 		if e.typ, err = parseGUID(typeOf(p)); err != nil {
 			return nil, err
@@ -90,7 +91,7 @@ func (t *Table) Write(w io.WriterAt, size int64) error {
 	usable := last - arraySectors - 1
 	for _, p := range t.Partitions {
 		if p.Start < (2+arraySectors)*s || p.Start+p.Size > (usable+1)*s {
-			return errors.NotValidf("partition %d where the table of the disk belongs, so it", p.Number)
+			return errors.NewNotValid(nil, fmt.Sprintf("partition %d lies where the table of the disk belongs", p.Number))
 		}
 	}
 	header := func(self, other, array int64) []byte {

@@ -91,7 +91,7 @@ func (m *Manager) controller(ctx context.Context, path string) (string, uint64, 
 	}
 	capacity, err := strconv.ParseUint(id.Capacity.String(), 10, 64)
 	if err != nil || capacity == 0 {
-		return "", 0, errors.NotSupportedf("namespaces on %s, which gives no capacity: this", path)
+		return "", 0, errors.NotSupportedf("dividing %s, which tells no capacity,", path)
 	}
 	return fmt.Sprintf("0x%x", id.Controller), capacity, nil
 }
