@@ -47,18 +47,15 @@ func (cs *Cleanups) Watch() watcher.NotifyWatcher {
 
 // Run does all the work that can be done at the time now. It returns when to run again
 // although no event comes; zero means never. What fails does not hold up the
-// rest: Run returns the first error, and the work stays for next, soon after.
+// rest: the error tells of the first failure, and the work stays for next, soon
+// after.
 func (cs *Cleanups) Run(ctx context.Context, now time.Time) (next time.Time, err error) {
-	var first error
+	var failed []error
 	note := func(what string, err error) {
-		if err == nil {
-			return
+		if err != nil {
+			failed = append(failed, errors.Annotatef(err, "cannot clean up %s", what))
+			next = earlier(next, now.Add(cleanupRetry))
 		}
-		logger.Warningf("cannot clean up %s: %v", what, err)
-		if first == nil {
-			first = errors.Annotatef(err, "cannot clean up %s", what)
-		}
-		next = earlier(next, now.Add(cleanupRetry))
 	}
 	removals, err := cs.list(ctx, removalsC)
 	if err != nil {
@@ -82,7 +79,13 @@ func (cs *Cleanups) Run(ctx context.Context, now time.Time) (next time.Time, err
 			note("model "+job.model, cs.destroyModel(ctx, job))
 		}
 	}
-	return next, first
+	if len(failed) > 1 {
+		return next, errors.Annotatef(failed[0], "%d cleanups failed, the first", len(failed))
+	}
+	if len(failed) == 1 {
+		err = failed[0]
+	}
+	return next, err
 }
 
 // cleanupRetry is how long after a failure Run wants to run again.

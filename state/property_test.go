@@ -3,6 +3,7 @@ package state_test
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/life"
+	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
@@ -322,4 +324,50 @@ func newMachineModel(t *rapid.T, site *statetest.Site, name string) *machineMode
 	}
 	<-mm.watched.w.Changes()
 	return mm
+}
+
+// jsonValue draws what may stand in a status's data.
+func jsonValue(depth int) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		switch rapid.IntRange(0, 5+min(depth, 2)).Draw(t, "kind") {
+		case 0:
+			return nil
+		case 1:
+			return rapid.Bool().Draw(t, "bool")
+		case 2:
+			return rapid.Float64Range(-1e9, 1e9).Draw(t, "number")
+		case 6:
+			return rapid.SliceOfN(jsonValue(depth-1), 0, 3).Draw(t, "list")
+		case 7:
+			return rapid.MapOfN(rapid.String(), jsonValue(depth-1), 0, 3).Draw(t, "map")
+		}
+		return rapid.String().Draw(t, "text")
+	})
+}
+
+func TestStatusesAreReturnedAsTheyWereSet(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+	rapid.Check(t, func(t *rapid.T) {
+		want := status.Info{
+			Status:  rapid.SampledFrom([]status.Status{status.Started, status.Stopped, status.Error, status.Pending}).Draw(t, "status"),
+			Message: rapid.StringN(1, 50, -1).Draw(t, "message"),
+			Data:    rapid.MapOfN(rapid.StringMatching(`[a-z.$-]{1,8}`), jsonValue(2), 1, 4).Draw(t, "data"),
+		}
+		before := time.Now()
+		if err := m.SetStatus(ctx, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		got := m.Status()
+		if got.Since.Before(before.Round(0)) {
+			t.Fatalf("set at %v, before %v", got.Since, before)
+		}
+		got.Since = time.Time{}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %#v, want %#v", got, want)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-project/slipway/core/access"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/store"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // userDoc is a user as it is stored.
@@ -122,6 +123,9 @@ func (us *Users) All(ctx context.Context) ([]*User, error) {
 	})
 	return found, errors.Annotate(err, "cannot list users")
 }
+
+// Watch returns a watcher that fires when any user is added or changed.
+func (us *Users) Watch() watcher.NotifyWatcher { return us.c.hub.watchTopic(topic{whole: usersC}) }
 
 // Authenticate returns the user with this name if the password is right. An
 // unknown user, a wrong password and a disabled user all give the same error,
