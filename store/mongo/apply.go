@@ -174,7 +174,7 @@ func (s *Store) writeOne(ctx context.Context, op store.Op) error {
 			})
 			return lost(err) || codeOf(err) == codeWriteConflict, err
 		})
-		if err != nil {
+		if err != nil && !isDuplicate(codeOf(err)) {
 			return err // the session may still be in use by the command
 		}
 		s.sessions.put(ss)
@@ -185,19 +185,23 @@ func (s *Store) writeOne(ctx context.Context, op store.Op) error {
 	}
 }
 
+// isDuplicate reports whether an error code means that an id exists already.
+func isDuplicate(code int) bool { return code == codeDuplicateKey || code == codeDuplicateKeyUpdate }
+
 // judge says what the answer to an update command means. It asks for another
 // try when an insert met a tombstone of a greater revision: the clock then
 // knows it.
 func (s *Store) judge(ctx context.Context, ws []write, r *reply[bson.Raw]) (again bool, err error) {
-	if len(r.WriteErrors) == 0 {
-		if r.N != len(ws) {
-			return false, store.ErrConflict
+	switch {
+	case len(r.WriteErrors) > 0:
+		if we := r.WriteErrors[0]; !isDuplicate(we.Code) {
+			return false, &serverError{code: we.Code, message: we.Message}
 		}
+	case isDuplicate(r.Code):
+	case r.N != len(ws):
+		return false, store.ErrConflict
+	default:
 		return false, nil
-	}
-	we := r.WriteErrors[0]
-	if we.Code != codeDuplicateKey && we.Code != codeDuplicateKeyUpdate {
-		return false, &serverError{code: we.Code, message: we.Message}
 	}
 	for _, w := range ws {
 		if w.Kind != store.OpInsert {
@@ -307,12 +311,12 @@ func (s *Store) attempt(ctx context.Context, ss *serverSession, ws []write) (aga
 	for i, run := range runs(ws) {
 		cmd := append(bson.D{{Name: "update", Value: run[0].Collection}, {Name: "updates", Value: statements(run)}}, within(ss, i == 0)...)
 		r, err := exec[bson.Raw](ctx, s, s.database, cmd)
-		if err != nil {
+		if err != nil && !isDuplicate(codeOf(err)) {
 			s.abort(ss)
 			return lost(err) || has(err, labelTransient), false, err
 		}
 		if tombstone, err = s.judge(ctx, run, r); err != nil || tombstone {
-			if len(r.WriteErrors) == 0 { // else the server has ended it
+			if len(r.WriteErrors) == 0 && r.Code == 0 { // else the server has ended it
 				s.abort(ss)
 			}
 			return false, tombstone, err
@@ -325,6 +329,9 @@ func (s *Store) attempt(ctx context.Context, ss *serverSession, ws []write) (aga
 		}
 		return lost(err) || has(err, labelUnknown), err
 	})
+	if err != nil && !has(err, labelTransient) { // it may be open still, and hold up others
+		s.abort(ss)
+	}
 	return has(err, labelTransient), false, err
 }
 

@@ -113,40 +113,47 @@ func lost(err error) bool {
 	return wire.IsNotPrimary(se.code) || has(err, labelRetryable)
 }
 
-// exec runs a command and decodes its answer. It adds the time limit of ctx.
-// It returns a *serverError when the server refuses; a write concern that
-// failed counts as such. When ctx ends first, the command may run on for as
-// long as the server was allowed to.
+// exec runs a command and decodes its answer, once fewer than the greatest
+// number of operations are under way. It returns what execNow returns.
 func exec[R any](ctx context.Context, s *Store, db string, cmd bson.D) (*reply[R], error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, s.ended(ctx)
+	}
+	return execNow[R](ctx, s, db, cmd, func() { <-s.slots })
+}
+
+// execNow runs a command and decodes its answer. It adds the time limit of
+// ctx. It returns a *serverError when the server refuses; a write concern that
+// failed counts as such. When ctx ends first, the command may run on for as
+// long as the server was allowed to. After it, done is called.
+func execNow[R any](ctx context.Context, s *Store, db string, cmd bson.D, done func()) (*reply[R], error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(s.timeout)
 	}
 	left := time.Until(deadline)
 	if left <= 0 {
+		done()
 		return nil, context.DeadlineExceeded
 	}
 	if cmd[0].Name != "getMore" { // a cursor keeps the limit of its find; streams set their own
 		cmd = append(cmd, bson.DocElem{Name: "maxTimeMS", Value: max(1, left.Milliseconds())})
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, s.ended(ctx)
-	}
 	type outcome struct {
 		r   *reply[R]
 		err error
 	}
-	done := make(chan outcome, 1)
+	answered := make(chan outcome, 1)
 	s.running.Go(func() {
-		defer func() { <-s.slots }()
+		defer done()
 		// The server's limit comes first; the grace is for its answer.
 		r, err := send[R](s, db, cmd, left+time.Second)
-		done <- outcome{r, err}
+		answered <- outcome{r, err}
 	})
 	select {
-	case o := <-done:
+	case o := <-answered:
 		return o.r, o.err
 	case <-ctx.Done():
 		return nil, s.ended(ctx)

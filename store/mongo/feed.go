@@ -163,15 +163,22 @@ func (f *feed) fetch() (changes []store.Change, err error) {
 		}
 		cancel(store.ErrClosed)
 	}()
+	interrupted := false
 	err = f.s.retry(ctx, func() (bool, error) {
 		if f.cursor == 0 {
 			changes, err = f.open(ctx)
 		} else {
 			changes, err = f.more(ctx)
 		}
+		switch {
+		case resumable(err) && ctx.Err() == nil && !interrupted:
+			logger.Warningf("change stream is interrupted, resuming it: %v", err)
+		case err == nil && interrupted:
+			logger.Infof("change stream has been resumed")
+		}
+		interrupted = err != nil
 		if err != nil {
 			f.cursor = 0
-			logger.Debugf("change stream: %v", err)
 		}
 		return resumable(err), err
 	})
@@ -232,12 +239,12 @@ func (f *feed) open(ctx context.Context) ([]store.Change, error) {
 func (f *feed) more(ctx context.Context) ([]store.Change, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedWait+10*time.Second)
 	defer cancel()
-	r, err := exec[event](ctx, f.s, f.s.database, bson.D{
+	r, err := execNow[event](ctx, f.s, f.s.database, bson.D{
 		{Name: "getMore", Value: f.cursor},
 		{Name: "collection", Value: "$cmd.aggregate"},
 		{Name: "batchSize", Value: feedBatch},
 		{Name: "maxTimeMS", Value: feedWait.Milliseconds()},
-	})
+	}, func() {}) // it mostly waits: it takes no turn from others
 	if err != nil {
 		return nil, lostHistory(err)
 	}

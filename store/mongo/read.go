@@ -61,7 +61,7 @@ func (s *Store) get(ctx context.Context, key store.Key) (store.Doc, error) {
 			{Name: "readConcern", Value: bson.D{{Name: "level", Value: "majority"}}},
 		})
 		if err != nil {
-			return lost(err), err
+			return readAgain(err), err
 		}
 		if len(r.Cursor.FirstBatch) > 0 {
 			out = s.doc(key.Collection, r.Cursor.FirstBatch[0])
@@ -267,10 +267,17 @@ func (s *Store) snapshot(ctx context.Context, f func(*snapshot) error) error {
 		if err == nil && sn.txn != nil {
 			_, err = exec[bson.Raw](ctx, s, "admin", ending("commitTransaction", sn.txn))
 		}
-		code := codeOf(err)
-		return lost(err) || has(err, labelTransient) ||
-			code == codeSnapshotTooOld || code == codeSnapshotUnavailable || code == codeCursorNotFound, err
+		return readAgain(err), err
 	})
+}
+
+// readAgain reports whether a read may succeed when it is begun anew.
+func readAgain(err error) bool {
+	switch codeOf(err) {
+	case codeSnapshotTooOld, codeSnapshotUnavailable, codeCursorNotFound:
+		return true
+	}
+	return lost(err) || has(err, labelTransient)
 }
 
 // find returns all rows that match, by id, at most limit if it is not zero.
