@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 parts=(
 	"storecrash -"
 	"thread -"
+	"userdata cloud-init python3"
 )
 
 only=("$@")

@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"worker":                2,
 	"environs":              2,
 	"environs/providertest": 3,
+	"environs/userdata":     3,
 
 	"environs/baremetal/bmc":             2,
 	"environs/baremetal/metal3/v1alpha1": 2,
