@@ -132,32 +132,50 @@ func NewToolsGetter(get EntityGetter[AgentVersioner], desired func(ctx context.C
 // Tools returns what each agent should run, and where to get it.
 func (g *ToolsGetter) Tools(ctx context.Context, args params.Entities) (params.ToolsResults, error) {
 	results := make([]params.ToolsResult, len(args.Entities))
-	if len(results) == 0 {
-		return params.ToolsResults{Results: results}, nil
+	var number string // looked up when the first entity needs it
+	var failed error  // to look it up, which fails the whole call
+	err := g.bulk.Do(ctx, len(results), tagOf(args), func(i int, e AgentVersioner) error {
+		if number == "" && failed == nil {
+			number, failed = g.number(ctx)
+		}
+		if failed != nil {
+			return failed
+		}
+		list, err := g.tools(ctx, e, number)
+		results[i].Tools, results[i].DisableSSLHostnameVerification = list, err == nil
+		return err
+	}, func(i int, err *params.Error) { results[i].Error = err })
+	if err == nil {
+		err = failed
 	}
-	number, err := g.desired(ctx)
 	if err != nil {
 		return params.ToolsResults{}, errors.Trace(err)
 	}
-	if number == "" {
-		return params.ToolsResults{}, errors.New("agent version not set in model config")
+	return params.ToolsResults{Results: results}, nil
+}
+
+// errNoVersion says that nobody has said which version agents should run.
+var errNoVersion = errors.New("agent version not set in model config")
+
+// number returns the version that the model's agents should run.
+func (g *ToolsGetter) number(ctx context.Context) (string, error) {
+	number, err := g.desired(ctx)
+	if err == nil && number == "" {
+		err = errNoVersion
 	}
-	err = g.bulk.Do(ctx, len(results), tagOf(args), func(i int, e AgentVersioner) error {
-		if e.AgentVersion() == "" {
-			return errors.NotFoundf("agent tools for %s %s", e.Tag().Kind(), e.Tag().Id())
-		}
-		running, err := binaries.Parse(e.AgentVersion())
-		if err != nil {
-			return errors.Trace(err)
-		}
-		list, err := g.finder.find(ctx, params.FindToolsParams{
-			Number: number, Major: -1, Minor: -1, Series: running.Series, Arch: running.Arch,
-		})
-		if err != nil {
-			return err
-		}
-		results[i].Tools, results[i].DisableSSLHostnameVerification = list, true
-		return nil
-	}, func(i int, err *params.Error) { results[i].Error = err })
-	return params.ToolsResults{Results: results}, err
+	return number, err
+}
+
+// tools returns what one agent should run.
+func (g *ToolsGetter) tools(ctx context.Context, e AgentVersioner, number string) ([]params.Tools, error) {
+	if e.AgentVersion() == "" {
+		return nil, errors.NotFoundf("agent tools for %s %s", e.Tag().Kind(), e.Tag().Id())
+	}
+	running, err := binaries.Parse(e.AgentVersion())
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return g.finder.find(ctx, params.FindToolsParams{
+		Number: number, Major: -1, Minor: -1, Series: running.Series, Arch: running.Arch,
+	})
 }

@@ -1,0 +1,378 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/apiserver"
+	"github.com/slipway-project/slipway/core/access"
+	"github.com/slipway-project/slipway/core/job"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
+	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/state/statetest"
+)
+
+const (
+	badCreds = "invalid entity name or password [unauthorized access]"
+	denied   = "permission denied [unauthorized access]"
+)
+
+func TestLoginRefusals(t *testing.T) {
+	s := newSite(t)
+	_, agent := s.agent(s.Default, state.MachineSpec{})
+	fresh := statetest.AddMachine(t, s.Default, state.MachineSpec{})
+	if err := fresh.SetPassword(context.Background(), agentPassword); err != nil {
+		t.Fatal(err)
+	}
+	statetest.AddMachine(t, s.Management, state.MachineSpec{Jobs: []job.Job{job.ManageModel}}) // unprovisioned machine 1
+	ordinary, ordinaryAgent := s.agent(s.Management, state.MachineSpec{})
+	disabled := s.person("disabled", access.Superuser, access.Admin)
+	u, err := s.Users().Get(context.Background(), "disabled")
+	if err == nil {
+		err = u.Disable(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := s.person("stranger", access.Login, "")
+	outcast := s.person("outcast", access.Login, "")
+	guest := s.person("guest", access.Login, access.Read)
+	for _, name := range []string{"outcast", "guest"} {
+		u, err := s.Users().Get(context.Background(), name)
+		if err == nil {
+			err = u.SetAccess(context.Background(), "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	model := modelPath(s.Default.ModelUUID())
+	tests := []struct {
+		name string
+		path string
+		who  credentials
+		want string
+	}{
+		{"no tag", model, credentials{}, "no credentials provided [no credentials provided]"},
+		{"not a tag", model, credentials{tag: "bar"}, `"bar" is not a valid tag`},
+		{"not a user", model, credentials{tag: "user-"}, `"user-" is not a valid user tag`},
+		{"another kind", model, credentials{tag: "application-x"}, "unexpected login entity tag: invalid request"},
+		{"unknown user", model, credentials{"user-nobody", "x", ""}, badCreds},
+		{"foreign user", model, credentials{"user-admin@ldap", statetest.AdminPassword, ""}, badCreds},
+		{"wrong password", model, credentials{"user-admin", "wrong", ""}, badCreds},
+		{"empty password", model, credentials{"user-admin", "", ""}, badCreds},
+		{"disabled user", model, disabled, badCreds},
+		{"user without access to the model", model, stranger, denied},
+		{"user without any access", model, outcast, badCreds},
+		{"user without access to the site", model, guest, denied},
+		{"user without access to the site, there", "/api", guest, denied},
+		{"unit", model, credentials{"unit-mysql-0", "x", ""}, badCreds},
+		{"unknown machine", model, credentials{"machine-42", agentPassword, agentNonce}, badCreds},
+		{"machine with a wrong password", model, credentials{agent.tag, "wrong", agentNonce}, badCreds},
+		{"machine with a wrong nonce", model, credentials{agent.tag, agentPassword, "wrong"}, "machine 0 not provisioned [not provisioned]"},
+		{"machine without a nonce", model, credentials{agent.tag, agentPassword, ""}, "machine 0 not provisioned [not provisioned]"},
+		{"machine that is not provisioned", model, credentials{fresh.Tag().String(), agentPassword, ""}, "machine 1 not provisioned [not provisioned]"},
+		{"machine of another model", modelPath(s.ControllerModelUUID()), credentials{"machine-0", agentPassword, agentNonce}, badCreds},
+		{"ordinary machine of the controller model", model, ordinaryAgent, denied},
+		{"machine on a connection to the site", "/api", credentials{"machine-0", agentPassword, agentNonce}, badCreds},
+		{"unknown model", modelPath("12345678-0bad-400d-8000-4b1d0d06f00d"), admin,
+			`unknown model: "12345678-0bad-400d-8000-4b1d0d06f00d" [model not found]`},
+		{"no model at all", modelPath("rubbish"), admin, `unknown model: "rubbish" [model not found]`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := s.dial(test.path)
+			for range 2 { // a refused login leaves the connection as it was
+				if _, err := login(c, test.who); failure(err) != test.want {
+					t.Errorf("login = %q, want %q", failure(err), test.want)
+				}
+			}
+			want := `unknown object type "Machiner" [not implemented]`
+			if strings.Contains(test.want, "unknown model") {
+				want = test.want
+			}
+			if err := call(c, "Machiner", 0, "Life", nil, nil); failure(err) != want {
+				t.Errorf("call after a refused login = %q, want %q", failure(err), want)
+			}
+		})
+	}
+	if ordinary.Id() != "2" {
+		t.Errorf("ordinary machine is %s", ordinary.Id())
+	}
+}
+
+func TestAllowModelAccess(t *testing.T) {
+	s := newSite(t)
+	guest := s.person("guest", access.Login, access.Read)
+	u, err := s.Users().Get(context.Background(), "guest")
+	if err == nil {
+		err = u.SetAccess(context.Background(), "")
+	}
+	if err == nil {
+		err = s.UpdateControllerConfig(context.Background(), map[string]any{"allow-model-access": true}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := login(s.dial(modelPath(s.Default.ModelUUID())), guest); err != nil {
+		t.Errorf("login = %v, want it allowed", err)
+	}
+}
+
+func TestLoginOfPeople(t *testing.T) {
+	s := newSite(t)
+	first, err := login(s.dial(modelPath(s.Default.ModelUUID())), admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.ModelTag != "model-"+s.Default.ModelUUID() || first.ControllerTag != "controller-"+s.ControllerUUID() || first.ServerVersion != "2.0.0" {
+		t.Errorf("login = %+v, want the model, the site and the version", first)
+	}
+	u := first.UserInfo
+	if u == nil || u.Identity != "user-admin" || u.ControllerAccess != "superuser" || u.ModelAccess != "admin" || u.LastConnection == nil || !u.LastConnection.IsZero() {
+		t.Errorf("user = %+v, want admin, who was never here before", u)
+	}
+	if len(first.Servers) != 1 || first.Servers[0][0].Value != "10.0.0.1" {
+		t.Errorf("servers = %v, want what was recorded", first.Servers)
+	}
+	for _, f := range first.Facades {
+		if f.Name == "ModelManager" {
+			t.Error("ModelManager is listed on a connection to a model")
+		}
+	}
+	second, err := login(s.dial("/"), credentials{"user-admin@local", statetest.AdminPassword, ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.ModelTag != "" || second.UserInfo.ModelAccess != "" || second.UserInfo.LastConnection.IsZero() || second.UserInfo.Identity != "user-admin" {
+		t.Errorf("login to the site = %+v, %+v, want no model, and the time of the first login", second, second.UserInfo)
+	}
+	for _, f := range second.Facades {
+		if f.Name == "Client" {
+			t.Error("Client is listed on a connection to the site")
+		}
+	}
+	if err := s.SetAPIHostPorts(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := login(s.dial("/api"), admin); err != nil || r.Servers != nil {
+		t.Errorf("login = %v, %v, want no servers", r.Servers, err)
+	}
+}
+
+func TestManagerLogsInToAnyModel(t *testing.T) {
+	s := newSite(t)
+	statetest.AddMachine(t, s.Default, state.MachineSpec{}) // machine 0, not provisioned
+	r, err := login(s.dial(modelPath(s.Default.ModelUUID())), manager)
+	if err != nil || r.UserInfo != nil || r.ModelTag != "model-"+s.Default.ModelUUID() {
+		t.Errorf("login = %+v, %v, want the manager in the model", r, err)
+	}
+}
+
+func TestSecondLoginIsRefused(t *testing.T) {
+	s := newSite(t)
+	c := s.as("/api", admin)
+	if _, err := login(c, admin); failure(err) != `unknown version (3) of interface "Admin" [not implemented]` {
+		t.Errorf("second login = %v, want Admin to be gone", err)
+	}
+}
+
+func TestAdminOfOtherVersions(t *testing.T) {
+	s := newSite(t)
+	c := s.dial("/api")
+	old := "this version of Juju does not support login from old clients (not supported) [not supported]"
+	for _, version := range []int{0, 2, 4} {
+		if err := call(c, "Admin", version, "Login", nil, nil); failure(err) != old {
+			t.Errorf("Admin(%d) = %v, want %s", version, failure(err), old)
+		}
+	}
+	if err := call(c, "Admin", 3, "Foo", nil, nil); failure(err) != "no such request - method Admin.Foo is not implemented [not implemented]" {
+		t.Errorf("Admin.Foo = %v", failure(err))
+	}
+	if err := call(c, "Admin", 3, "RedirectInfo", nil, nil); failure(err) != "not redirected" {
+		t.Errorf("RedirectInfo = %v", failure(err))
+	}
+}
+
+func TestCheckLoginMayRefuse(t *testing.T) {
+	s := newSite(t, func(c *apiserver.Config) {
+		c.CheckLogin = func(string) error { return errors.New("Login not allowed") }
+	})
+	if _, err := login(s.dial("/api"), admin); failure(err) != "Login not allowed" {
+		t.Errorf("login = %v, want the check's own text", err)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	s := newSite(t)
+	for path, want := range map[string]int{
+		"/api": 101, "/": 101, "/model/anything/api": 101,
+		"/randompath": 404, "/model/x": 404, "/api/": 404, "/model//api": 301,
+	} {
+		_, answer, err := s.raw(path)
+		if answer == nil || answer.StatusCode != want {
+			t.Errorf("%s: %v, %v, want status %d", path, answer, err, want)
+		}
+	}
+	if answer, err := http.Get("http://" + s.addr + "/api"); err == nil && answer.StatusCode == 200 {
+		t.Error("the API answers without TLS")
+	}
+}
+
+func TestOldTLSIsRefused(t *testing.T) {
+	s := newSite(t)
+	cfg := s.tls.Clone()
+	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	if c, err := tls.Dial("tcp", s.addr, cfg); err == nil {
+		c.Close()
+		t.Error("a connection with TLS 1.1 was accepted")
+	}
+}
+
+func TestAgentsAreKeptFromLoggingInAllAtOnce(t *testing.T) {
+	s := newSite(t)
+	_, agent := s.agent(s.Default, state.MachineSpec{})
+	path := modelPath(s.Default.ModelUUID())
+	reached, release := s.holdLogins()
+	var wg sync.WaitGroup
+	for range 10 {
+		c := s.dial(path)
+		wg.Go(func() {
+			if _, err := login(c, agent); err != nil {
+				t.Errorf("one of ten logins: %v", err)
+			}
+		})
+	}
+	for range 10 {
+		<-reached
+	}
+	if _, err := login(s.dial(path), agent); failure(err) != "try again [try again]" {
+		t.Errorf("eleventh login = %v, want try again", failure(err))
+	}
+	release()
+	if _, err := login(s.dial(path), admin); err != nil {
+		t.Errorf("login of a person while agents are busy: %v", err)
+	}
+	wg.Wait()
+	if _, err := login(s.dial(path), agent); err != nil {
+		t.Errorf("login after the crowd: %v", err)
+	}
+}
+
+func TestPeopleAreNotRefusedForTheirNumber(t *testing.T) {
+	s := newSite(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		c := s.dial("/api")
+		wg.Go(func() {
+			if _, err := login(c, admin); err != nil {
+				t.Errorf("login: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestConnectionWithoutLoginEnds(t *testing.T) {
+	s := newSite(t, func(c *apiserver.Config) { c.LoginTimeout = 50 * time.Millisecond })
+	idle, busy := s.dial("/api"), s.dial("/api")
+	if _, err := login(busy, admin); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-idle.Dead():
+	case <-time.After(patience):
+		t.Error("a connection that nobody logs in to goes on")
+	}
+	if err := call(busy, "Pinger", 1, "Ping", nil, nil); err != nil {
+		t.Errorf("ping on a connection that is logged in: %v", err)
+	}
+}
+
+func TestPings(t *testing.T) {
+	const timeout = 400 * time.Millisecond
+	s := newSite(t, func(c *apiserver.Config) { c.PingTimeout = timeout })
+	_, agent := s.agent(s.Default, state.MachineSpec{})
+	path := modelPath(s.Default.ModelUUID())
+	person, machine, foreign := s.as(path, admin), s.as(path, agent), s.as(path, manager)
+	for range 4 {
+		select {
+		case <-machine.Dead():
+			t.Fatalf("connection ended although it is pinged: %v", machine.Err())
+		case <-time.After(timeout / 2):
+		}
+		if err := call(machine, "Pinger", 1, "Ping", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-machine.Dead():
+	case <-time.After(patience):
+		t.Error("connection goes on without a ping")
+	}
+	if err := call(machine, "Pinger", 1, "Ping", nil, nil); !errors.Is(err, rpc.ErrShutdown) {
+		t.Errorf("ping after the end = %v, want %v", err, rpc.ErrShutdown)
+	}
+	for name, c := range map[string]*rpc.Client{"person": person, "manager in another model": foreign} {
+		if err := call(c, "Pinger", 1, "Ping", nil, nil); err != nil {
+			t.Errorf("%s: %v, want the connection to go on without pings", name, err)
+		}
+	}
+}
+
+func TestStopEndsConnections(t *testing.T) {
+	s := newSite(t)
+	path := modelPath(s.ControllerModelUUID())
+	c := s.as(path, manager)
+	var w params.StringsWatchResult
+	if err := call(c, "Provisioner", 3, "WatchModelMachines", nil, &w); err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan error, 1)
+	go func() {
+		next <- c.Call(context.Background(), rpc.Request{Type: "StringsWatcher", Version: 1, ID: w.StringsWatcherID, Method: "Next"}, nil, nil)
+	}()
+	// The server reads requests in order, so Next is under way after this one.
+	if err := call(c, "Pinger", 1, "Ping", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Kill()
+	if err := s.server.Wait(); err != nil {
+		t.Errorf("Wait() = %v, want nil", err)
+	}
+	select {
+	case err := <-next:
+		if failure(err) != "watcher has been stopped [stopped]" && !errors.Is(err, rpc.ErrShutdown) {
+			t.Errorf("Next = %v, want stopped", err)
+		}
+	case <-time.After(patience):
+		t.Error("Next still waits after the server has stopped")
+	}
+	if _, _, err := s.raw("/api"); err == nil {
+		t.Error("the server takes connections after it has stopped")
+	}
+}
+
+func TestConfigMustBeComplete(t *testing.T) {
+	if _, err := apiserver.New(context.Background(), apiserver.Config{}); !errors.Is(err, errors.NotValid) {
+		t.Errorf("New of an empty configuration = %v, want not valid", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	s := newSite(t)
+	_, err := apiserver.New(context.Background(), apiserver.Config{
+		Controller: s.Controller, Listen: s.addr, CACert: "x", Certificate: func() (*tls.Certificate, error) { return nil, nil },
+	})
+	if err == nil || !strings.Contains(err.Error(), "cannot listen on "+s.addr) {
+		t.Errorf("New on a port in use = %v, want it named", err)
+	}
+}
