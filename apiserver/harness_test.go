@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,13 +41,40 @@ type site struct {
 	server *apiserver.Server
 	addr   string
 	tls    *tls.Config
+
+	// held, while not nil, is called before each call of the store.
+	held atomic.Pointer[func(context.Context, storetest.Call)]
 }
 
-// newSite returns a running server over a new state. Change may change how it
-// is configured.
+// newSite returns a running server over a new state in memory. Change may
+// change how it is configured.
 func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
 	t.Helper()
-	s := &site{Site: statetest.Open(t), t: t}
+	s := &site{t: t}
+	tap := storetest.NewTap(storetest.New(t, state.Collections()))
+	tap.Before = func(ctx context.Context, c storetest.Call) error {
+		if held := s.held.Load(); held != nil {
+			(*held)(ctx, c)
+		}
+		return nil
+	}
+	s.Site = statetest.OpenWith(t, statetest.Config{Store: tap})
+	s.serve(change...)
+	return s
+}
+
+// newEmbeddedSite is newSite over the embedded store.
+func newEmbeddedSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, Site: statetest.Open(t)}
+	s.serve()
+	return s
+}
+
+// serve starts the server.
+func (s *site) serve(change ...func(*apiserver.Config)) {
+	t := s.t
+	t.Helper()
 	servers := [][]network.HostPort{{{Address: network.NewAddress("10.0.0.1"), Port: 17070}}}
 	if err := s.SetAPIHostPorts(context.Background(), servers); err != nil {
 		t.Fatal(err)
@@ -73,7 +102,27 @@ func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(files.AuthorityPEM()))
 	s.tls = &tls.Config{RootCAs: roots, ServerName: tlsfiles.ServerName}
-	return s
+}
+
+// holdLogins holds up whoever looks for a machine. It returns where each says
+// that it has got there, and what lets all of them go.
+func (s *site) holdLogins() (reached <-chan struct{}, release func()) {
+	arrivals, gate := make(chan struct{}, 100), make(chan struct{})
+	hold := func(ctx context.Context, c storetest.Call) {
+		if c.Method != "Get" || c.Keys[0].Collection != "machines" {
+			return
+		}
+		arrivals <- struct{}{}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+	}
+	s.held.Store(&hold)
+	return arrivals, func() {
+		s.held.Store(nil)
+		close(gate)
+	}
 }
 
 // modelPath is where connections to a model go.

@@ -72,7 +72,7 @@ func replay(t *testing.T, ws *websocket.Conn, path string, fill *strings.Replace
 }
 
 func TestConformanceTranscript(t *testing.T) {
-	s := newSite(t)
+	s := newEmbeddedSite(t)
 	statetest.AddMachine(t, s.Management, state.MachineSpec{Jobs: []job.Job{job.ManageModel}})
 	path := modelPath(s.ControllerModelUUID())
 	listed, err := login(s.dial(path), manager)

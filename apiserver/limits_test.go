@@ -1,0 +1,140 @@
+// The brake, the watchdog and the presence are not exported, and are tested here
+// with a clock of their own.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slipway-project/slipway/core/tag"
+)
+
+func TestBrakeDelaysWhoFailsTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bob, elsewhere := newBrake(), failer{"192.0.2.1", "bob"}, failer{"192.0.2.2", "bob"}
+		try := func(who failer) time.Duration {
+			start := time.Now()
+			if err := b.wait(t.Context(), who); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(start)
+		}
+		told := 0
+		for range freeFailures {
+			if d := try(bob); d != 0 {
+				t.Errorf("a try within the free ones waits %v", d)
+			}
+			if b.failed(bob, time.Now()) {
+				told++
+			}
+		}
+		for range 3 {
+			if d := try(bob); d != failureDelay {
+				t.Errorf("a try after too many failures waits %v, want %v", d, failureDelay)
+			}
+			if b.failed(bob, time.Now()) {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("it would be logged %d times, want once", told)
+		}
+		if d := try(elsewhere); d != 0 {
+			t.Errorf("the same person elsewhere waits %v", d)
+		}
+		// Tries at once wait for one another, up to a limit.
+		var last time.Duration
+		for range 100 {
+			last = b.delay(bob, time.Now())
+		}
+		if last != longestDelay {
+			t.Errorf("the hundredth try waits %v, want %v", last, longestDelay)
+		}
+		time.Sleep(10 * failureSpan)
+		if d := try(bob); d != 0 {
+			t.Errorf("long after the last failure a try waits %v", d)
+		}
+	})
+}
+
+func TestBrakeForgetsWhoGetsIn(t *testing.T) {
+	b, bob := newBrake(), failer{"192.0.2.1", "bob"}
+	for range 2 * freeFailures {
+		b.failed(bob, time.Now())
+	}
+	b.passed(bob)
+	if d := b.delay(bob, time.Now()); d != 0 {
+		t.Errorf("after a login a try waits %v", d)
+	}
+}
+
+func TestBrakeEndsWithTheConnection(t *testing.T) {
+	b, bob := newBrake(), failer{"192.0.2.1", "bob"}
+	for range freeFailures {
+		b.failed(bob, time.Now())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.wait(ctx, bob); err == nil {
+		t.Error("a try waits on although its connection is gone")
+	}
+}
+
+func TestBrakeIsBounded(t *testing.T) {
+	b := newBrake()
+	for i := range 2 * maxFailers {
+		b.failed(failer{"192.0.2.1", fmt.Sprint(i)}, time.Now())
+	}
+	if len(b.all) > maxFailers {
+		t.Errorf("%d failers are remembered, want at most %d", len(b.all), maxFailers)
+	}
+}
+
+func TestWatchdogBarksWithoutPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, barked := time.Now(), make(chan time.Duration, 2)
+		w := newWatchdog(3*time.Minute, func() { barked <- time.Since(start) })
+		for range 10 {
+			time.Sleep(2 * time.Minute)
+			w.Ping()
+		}
+		if got, want := <-barked, 23*time.Minute; got != want {
+			t.Errorf("barked after %v, want %v", got, want)
+		}
+		w.Ping() // does not wake it again
+		time.Sleep(time.Hour)
+		if len(barked) != 0 {
+			t.Error("barked twice")
+		}
+		killed := newWatchdog(time.Minute, func() { t.Error("barked although killed") })
+		killed.Kill()
+		killed.Ping()
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestPresence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := newPresence(time.Now()), tag.NewMachineTag("0")
+		if !p.AgentAlive("a", m) {
+			t.Error("an agent is missed right after the start")
+		}
+		time.Sleep(settleTime)
+		if p.AgentAlive("a", m) {
+			t.Error("an agent that never came is not missed")
+		}
+		first, second := p.enter(agentKey{"a", m}), p.enter(agentKey{"a", m})
+		first.Kill()
+		first.Kill()
+		if !p.AgentAlive("a", m) || p.AgentAlive("b", m) {
+			t.Error("want the agent there while it has a connection, in its own model alone")
+		}
+		second.Kill()
+		if p.AgentAlive("a", m) || len(p.conns) != 0 {
+			t.Error("an agent whose connections are gone is there")
+		}
+	})
+}
