@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/google/uuid v1.6.0
+	github.com/gophercloud/gophercloud/v2 v2.16.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/juju/errors v1.0.0
 	github.com/juju/loggo v1.0.0

@@ -78,7 +78,9 @@ type call func(provisioner.Provisioner) (provisioner.Result, error)
 // The calls, as values.
 func validate(changed bool) call {
 	return func(p provisioner.Provisioner) (provisioner.Result, error) {
-		return p.ValidateManagementAccess(changed)
+		first := changed
+		changed = false // from then on they are those of the last call
+		return p.ValidateManagementAccess(first)
 	}
 }
 func provision(data provisioner.HostConfigData) call {
