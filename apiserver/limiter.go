@@ -48,8 +48,9 @@ type failures struct {
 
 // brake slows down who fails to log in too often.
 type brake struct {
-	mu  sync.Mutex
-	all map[failer]*failures
+	mu     sync.Mutex
+	all    map[failer]*failures
+	pruned time.Time // when the old ones were last dropped
 }
 
 func newBrake() *brake { return &brake{all: make(map[failer]*failures)} }
@@ -116,9 +117,12 @@ func (b *brake) makeRoom(now time.Time) {
 	if len(b.all) < maxFailers {
 		return
 	}
-	for who, f := range b.all {
-		if now.Sub(f.since) > failureSpan {
-			delete(b.all, who)
+	if now.Sub(b.pruned) > failureSpan {
+		b.pruned = now
+		for who, f := range b.all {
+			if now.Sub(f.since) > failureSpan {
+				delete(b.all, who)
+			}
 		}
 	}
 	for who := range b.all {

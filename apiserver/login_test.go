@@ -222,8 +222,14 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %v, %v, want status %d", path, answer, err, want)
 		}
 	}
-	if answer, err := http.Get("http://" + s.addr + "/api"); err == nil && answer.StatusCode == 200 {
-		t.Error("the API answers without TLS")
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := plain.Get("http://" + s.addr + "/api")
+	if err != nil {
+		return
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("the API answers %s without TLS", answer.Status)
 	}
 }
 
