@@ -20,15 +20,16 @@ endif
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench e2e soak golden fuzz integration notices clean $(COMMANDS:%=$(BIN)/%)
+.PHONY: help build demo test check bench e2e soak golden fuzz integration notices clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(COMMANDS:%=$(BIN)/%) ## build every command into bin/
 
-$(BIN)/%:
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/$*
+# The Go tool knows best what has to be built anew.
+$(COMMANDS:%=$(BIN)/%): $(BIN)/%: FORCE
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/$*
 
 demo: build ## run a whole site with simulated machines and show it (STORE=sqlite|mongo)
 	@test/demo.sh $(STORE)

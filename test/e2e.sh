@@ -9,7 +9,6 @@ cd "$(dirname "$0")/.."
 parts=(
 	"storecrash -"
 	"thread -"
-	"userdata cloud-init python3"
 )
 
 only=("$@")

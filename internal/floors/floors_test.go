@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"internal/buildinfo":    0,
 	"internal/floors":       0,
 	"internal/doccheck":     7,
+	"internal/command":      0,
 	"internal/secret":       0,
 	"internal/tlsfiles":     0,
 	"store":                 1,
@@ -63,10 +64,10 @@ var floors = map[string]int{
 	"environs/baremetal/*": 5, // back ends
 	"environs/all":         6,
 	"worker/*":             6,
-	"cmd/*":                7,
-	"internal/e2e":         7,
-	"internal/e2e/*":       7,
-	"internal/site":        6, // what every controllerd command shares of a data directory
+	"cmd/*":                8,
+	"internal/e2e":         8,
+	"internal/e2e/*":       8,
+	"internal/site":        7, // what every controllerd command shares of a data directory
 }
 
 // peers are folders whose packages may import one another although they

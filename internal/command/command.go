@@ -1,0 +1,137 @@
+// Package command is what our commands have in common: how they are run, which
+// code they exit with, and how they say in one line what went wrong.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/juju/errors"
+	"github.com/juju/loggo"
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	OK      = 0
+	Failure = 1
+	Usage   = 2 // it was called wrongly
+	Timeout = 3 // it has waited for too long
+)
+
+// ErrUsage is the kind of an error of whoever typed the command.
+const ErrUsage = errors.ConstError("wrong usage")
+
+// ErrTimeout is the kind of an error of having waited for too long.
+const ErrTimeout = errors.ConstError("timed out")
+
+// Usagef returns an error of kind ErrUsage.
+func Usagef(format string, args ...any) error {
+	return errors.WithType(errors.Errorf(format, args...), ErrUsage)
+}
+
+// Main runs a command for a process, and returns what that exits with. The
+// first SIGINT or SIGTERM ends the context, a second one the process.
+func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return ExitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// ExitCode returns what a process exits with after an error, or without one.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, ErrUsage):
+		return Usage
+	case errors.Is(err, ErrTimeout):
+		return Timeout
+	}
+	return Failure
+}
+
+// Execute carries out a tree of commands. It prints the error, if there is one,
+// in one line, before it returns it. Errors from before a command began are of
+// kind ErrUsage.
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) error {
+	began := false
+	prepare(root, &began)
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SuggestionsMinimumDistance = 2
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return nil
+	}
+	if !began {
+		err = errors.WithType(err, ErrUsage) // cobra's own errors are all of this kind
+	}
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if errors.Is(err, ErrUsage) {
+		line += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
+	}
+	fmt.Fprintln(stderr, "error: "+line)
+	return err
+}
+
+// prepare has every command note that it began, and refuse arguments that it
+// does not take.
+func prepare(c *cobra.Command, began *bool) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return run(cmd, args)
+		}
+	}
+	if c.HasSubCommands() && c.RunE == nil && c.Args == nil {
+		c.Args = unknown
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	} else if c.Args == nil {
+		c.Args = none
+	}
+	for _, sub := range c.Commands() {
+		prepare(sub, began)
+	}
+}
+
+// unknown refuses the name of a command that is not there.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return Usagef("%s", text)
+}
+
+// none refuses arguments.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("%s does not take %q: it takes flags only", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// Logging has loggo write to stderr, as a configuration such as
+// "<root>=INFO;slipway.rpc=TRACE" says.
+func Logging(stderr io.Writer, config string) error {
+	if _, err := loggo.ParseConfigString(config); err != nil {
+		return Usagef("cannot log as %q says: give NAME=LEVEL;..., such as <root>=INFO", config)
+	}
+	loggo.ResetLogging()
+	if err := loggo.RegisterWriter(loggo.DefaultWriterName, loggo.NewSimpleWriter(stderr, loggo.DefaultFormatter)); err != nil {
+		return errors.Trace(err)
+	}
+	return errors.Trace(loggo.ConfigureLoggers(config))
+}

@@ -1,0 +1,262 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"github.com/juju/errors"
+	"gopkg.in/tomb.v2"
+
+	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/api/agentfile"
+	"github.com/slipway-project/slipway/api/clientstore"
+	"github.com/slipway-project/slipway/apiserver"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/internal/tlsfiles"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/store"
+	"github.com/slipway-project/slipway/worker/provisioner"
+)
+
+// Options say how to serve a site.
+type Options struct {
+	Dir      Dir                // required
+	Registry *environs.Registry // required
+	Listen   string             // instead of what the site was prepared with; empty means that
+	Worker   bool               // whether to run the provisioners of all models in this process too
+	Routes   map[string]http.Handler
+}
+
+// Site is a controller that serves.
+type Site struct {
+	tomb    tomb.Tomb
+	parts   []part // in the order in which they were started
+	address string
+}
+
+// part is something that a site consists of.
+type part struct {
+	name string
+	kill func()
+	wait func() error
+	dead <-chan struct{} // closed when it ends by itself; nil if it never does
+}
+
+// Open opens a data directory and serves it. When it returns, clients are
+// answered. A part that fails ends the whole.
+func Open(ctx context.Context, o Options) (*Site, error) {
+	settings, err := o.Dir.readDir()
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	if o.Listen != "" {
+		if _, _, err := splitListen(o.Listen); err != nil {
+			return nil, errors.Trace(err)
+		}
+		settings.Listen = o.Listen
+	}
+	s := &Site{}
+	if err := s.start(ctx, o, settings); err != nil {
+		s.stop()
+		return nil, errors.Trace(err)
+	}
+	s.tomb.Go(s.loop)
+	return s, nil
+}
+
+// Addr returns where the site is served, as host:port.
+func (s *Site) Addr() string { return s.address }
+
+// Kill asks the site to end.
+func (s *Site) Kill() { s.tomb.Kill(nil) }
+
+// Wait returns when everything has ended: nil after Kill, else why.
+func (s *Site) Wait() error { return s.tomb.Wait() }
+
+// start starts the parts, each after those that it needs.
+func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
+	db, err := openStore(ctx, o.Dir)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	s.add(part{name: "store", wait: db.Close})
+
+	controller, err := s.startState(ctx, o, db)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	certs, err := tlsfiles.Open(string(o.Dir), hosts(settings))
+	if err != nil {
+		return errors.Trace(err)
+	}
+	server, err := apiserver.New(ctx, apiserver.Config{
+		Controller: controller, Listen: settings.Listen,
+		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
+		Routes: o.Routes,
+	})
+	if err != nil {
+		return listenError(err, settings.Listen)
+	}
+	s.address = server.Addr().String()
+	s.add(part{name: "API server", kill: server.Kill, wait: server.Wait, dead: ended(server.Wait)})
+	if err := publish(ctx, o.Dir, controller, settings, s.address); err != nil {
+		return errors.Trace(err)
+	}
+	if o.Worker {
+		return errors.Trace(s.startWorker(o))
+	}
+	return nil
+}
+
+// startState opens the state and what keeps it in order.
+func (s *Site) startState(ctx context.Context, o Options, db store.Store) (*state.Controller, error) {
+	policy := newPolicy(o.Registry)
+	controller, err := state.Open(ctx, db, state.Options{Policy: policy})
+	if err != nil {
+		return nil, errors.Annotatef(err, "cannot open the state in %s", o.Dir)
+	}
+	s.add(part{name: "state", wait: controller.Close})
+	work := newCleaner(controller.Cleanups())
+	s.add(part{name: "cleaner", kill: work.Kill, wait: work.Wait, dead: work.tomb.Dead()})
+	return controller, nil
+}
+
+// startWorker runs the provisioners, which talk to the site as they would to
+// any other.
+func (s *Site) startWorker(o Options) error {
+	w, err := StartModels(o.Dir.AgentFile(), "", o.Registry)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	s.add(part{name: "provisioners", kill: w.Kill, wait: w.Wait, dead: ended(w.Wait)})
+	return nil
+}
+
+// StartModels runs the provisioners of all models, or of the one with a UUID,
+// with the identity in an agent file.
+func StartModels(file, only string, registry *environs.Registry) (*provisioner.Models, error) {
+	agent, err := agentfile.Read(file)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return provisioner.NewModels(provisioner.ModelsConfig{
+		Info: api.Info{
+			Addrs: agent.APIAddresses, CACert: agent.CACert, ModelUUID: agent.ModelUUID,
+			Tag: agent.Tag, Password: params.Secret(agent.Password), Nonce: agent.Nonce,
+		},
+		Registry: registry, Only: only,
+	})
+}
+
+// listenError says in one line why a server cannot listen.
+func listenError(err error, listen string) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return errors.Errorf("cannot listen on %s: the port is in use by another process; stop it, or choose another with --listen", listen)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return errors.Errorf("cannot listen on %s: this machine does not have that address; choose another with --listen", listen)
+	case errors.Is(err, syscall.EACCES):
+		return errors.Errorf("cannot listen on %s: the port is reserved for the superuser; choose another with --listen", listen)
+	}
+	return errors.Trace(err)
+}
+
+// publish tells where the server can be reached now: agents through the state,
+// the site's first user and worker through their files.
+func publish(ctx context.Context, d Dir, c *state.Controller, settings Settings, actual string) error {
+	_, p, err := net.SplitHostPort(actual)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	port, err := strconv.Atoi(p)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	if err := c.SetAPIHostPorts(ctx, [][]network.HostPort{servers(settings.Listen, settings.Advertise, port)}); err != nil {
+		return errors.Annotate(err, "cannot publish the server's addresses")
+	}
+	addresses := endpoints(settings.Listen, settings.Advertise, port)
+	agent, err := agentfile.Read(d.AgentFile())
+	if err != nil {
+		return errors.Trace(err)
+	}
+	agent.APIAddresses = addresses
+	if err := agentfile.Write(d.AgentFile(), agent); err != nil {
+		return errors.Trace(err)
+	}
+	err = clientstore.New(d.Client()).Update(ctx, func(all *clientstore.Contents) error {
+		mine, ok := all.Controllers[settings.Name]
+		if !ok {
+			return errors.NotFoundf("controller %q in %s", settings.Name, d.Client())
+		}
+		mine.APIEndpoints = addresses
+		all.Controllers[settings.Name] = mine
+		return nil
+	})
+	return errors.Annotate(err, "cannot tell the site's first user where the server is")
+}
+
+func (s *Site) add(p part) { s.parts = append(s.parts, p) }
+
+// ended returns a channel that is closed when a part has ended.
+func ended(wait func() error) <-chan struct{} {
+	ch := make(chan struct{})
+	go func() { // ends with the part, which the site waits for
+		defer close(ch)
+		_ = wait() // told by whoever waits for the part
+	}()
+	return ch
+}
+
+// loop waits until the site is to end, or one of its parts does.
+func (s *Site) loop() error {
+	failed := make(chan string, len(s.parts))
+	for _, p := range s.parts {
+		if p.dead == nil {
+			continue
+		}
+		s.tomb.Go(func() error {
+			<-p.dead // stop makes sure of it
+			failed <- p.name
+			return nil
+		})
+	}
+	var err error
+	select {
+	case <-s.tomb.Dying():
+	case name := <-failed:
+		err = errors.Errorf("%s ended", name)
+		for _, p := range s.parts {
+			if p.name == name {
+				if cause := p.wait(); cause != nil {
+					err = errors.Annotatef(cause, "%s ended", name)
+				}
+			}
+		}
+	}
+	s.stop()
+	return err
+}
+
+// stop ends the parts, the last one first.
+func (s *Site) stop() {
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		p := s.parts[i]
+		if p.kill != nil {
+			p.kill()
+		}
+		if err := p.wait(); err != nil {
+			logger.Warningf("%s did not end cleanly: %v", p.name, err)
+		}
+	}
+	s.parts = nil
+}
+
+// String names the site by its address.
+func (s *Site) String() string { return fmt.Sprintf("site at %s", s.address) }

@@ -1,0 +1,156 @@
+package provisioner
+
+import (
+	"context"
+
+	"github.com/juju/errors"
+	"gopkg.in/tomb.v2"
+
+	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/api/modelworkers"
+	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
+	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/worker"
+)
+
+// ModelsConfig is what Models works with. Info and Registry are required.
+type ModelsConfig struct {
+	Info     api.Info           // how a manager logs in to the controller model
+	Options  api.DialOptions    //
+	Registry *environs.Registry // of the providers that models may use
+	Only     string             // the one model to care for; empty means all, as they come
+	Backoff  worker.Backoff     // between attempts at anything that failed
+}
+
+// Models runs a Provisioner for each model, until it is killed or the
+// controller refuses its identity. Each model has a connection of its own, and
+// the failure of one touches no other.
+type Models struct {
+	tomb   tomb.Tomb
+	cfg    ModelsConfig
+	runner *worker.Runner
+}
+
+// NewModels starts the provisioners of all models, or of one.
+func NewModels(cfg ModelsConfig) (*Models, error) {
+	if cfg.Registry == nil {
+		return nil, errors.NotValidf("missing Registry")
+	}
+	if err := cfg.Info.Validate(); err != nil {
+		return nil, errors.Trace(err)
+	}
+	m := &Models{cfg: cfg, runner: worker.NewRunner(cfg.Backoff)}
+	m.tomb.Go(func() error {
+		m.tomb.Go(m.follow)
+		<-m.tomb.Dying()
+		m.runner.Kill()
+		return m.runner.Wait()
+	})
+	return m, nil
+}
+
+// Kill asks all provisioners to stop.
+func (m *Models) Kill() { m.tomb.Kill(nil) }
+
+// Wait returns when all have stopped: nil after Kill, else why.
+func (m *Models) Wait() error { return m.tomb.Wait() }
+
+// follow hears of models and has a provisioner run for each.
+func (m *Models) follow() error {
+	r := api.Reconnector{Info: m.cfg.Info, Options: m.cfg.Options, Backoff: m.cfg.Backoff}
+	err := r.Run(m.tomb.Context(nil), func(ctx context.Context, c *api.Conn) error {
+		if m.cfg.Only != "" {
+			m.begin(c, m.cfg.Only)
+			<-ctx.Done() // the connection is kept: it shows that the worker is there
+			return errors.Trace(ctx.Err())
+		}
+		return m.watch(ctx, c)
+	})
+	if !m.tomb.Alive() {
+		return nil
+	}
+	return errors.Annotate(err, "cannot care for models")
+}
+
+// watch hears of models over one connection, until that ends.
+func (m *Models) watch(ctx context.Context, c *api.Conn) error {
+	w, err := modelworkers.New(c).WatchModels(ctx)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer func() {
+		w.Kill()
+		_ = w.Wait() // its failure has been seen
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Trace(ctx.Err())
+		case uuids, ok := <-w.Changes():
+			if !ok {
+				return errors.Annotate(w.Wait(), "model watcher ended")
+			}
+			for _, uuid := range uuids {
+				m.begin(c, uuid)
+			}
+		}
+	}
+}
+
+// begin has a provisioner run for a model, if none does yet.
+func (m *Models) begin(c *api.Conn, uuid string) {
+	info := m.cfg.Info
+	info.Addrs = c.Addrs()
+	info.ModelUUID = uuid
+	controller := c.ControllerUUID()
+	err := m.runner.Start(uuid, func() (worker.Worker, error) { return m.open(info, controller) })
+	if err == nil {
+		logger.Infof("caring for model %s", uuid)
+	} else if !errors.Is(err, errors.AlreadyExists) && m.tomb.Alive() {
+		logger.Errorf("cannot care for model %s: %v", uuid, err)
+	}
+}
+
+// open connects to a model and starts its provisioner.
+func (m *Models) open(info api.Info, controllerUUID string) (worker.Worker, error) {
+	conn, err := api.Open(m.tomb.Context(nil), info, m.cfg.Options)
+	if errors.Is(err, kind.ModelNotFound) {
+		return nil, worker.ErrDone
+	}
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	p, err := New(Config{
+		API: apiprovisioner.New(conn), Registry: m.cfg.Registry,
+		ModelUUID: info.ModelUUID, ControllerUUID: controllerUUID,
+	})
+	if err != nil {
+		_ = conn.Close() // nobody uses it
+		return nil, errors.Trace(err)
+	}
+	return &connected{Provisioner: p, conn: conn}, nil
+}
+
+// connected is a provisioner with a connection of its own, which ends with it.
+type connected struct {
+	*Provisioner
+	conn *api.Conn
+}
+
+// Wait returns when the provisioner has stopped and its connection is closed.
+func (c *connected) Wait() error {
+	select {
+	case <-c.conn.Broken():
+		c.Kill()
+	case <-c.tomb.Dead():
+	}
+	err := c.Provisioner.Wait()
+	select {
+	case <-c.conn.Broken():
+		err = api.ErrBroken
+	default:
+	}
+	_ = c.conn.Close() // done with
+	return err
+}
