@@ -16,7 +16,8 @@ import (
 type InstanceBroker interface {
 	// StartInstance starts one instance for one machine and returns when its
 	// id is known; see the package comment for what happens if the machine has
-	// one already. An error means that no instance is left behind, or that
+	// one already. A broker with zones tries, by itself, all that would do. An
+	// error means that no instance is left behind, or that
 	// one is which AllInstances lists with its owner.
 	StartInstance(ctx context.Context, p StartInstanceParams) (StartInstanceResult, error)
 
@@ -43,13 +44,13 @@ type InstanceBroker interface {
 
 // Instance is what a provider knows of an instance, at the time of asking.
 type Instance struct {
-	ID        instance.ID
-	Owner     Owner
-	Nonce     string // that it was started with; empty if the provider cannot tell
-	Status    status.Status
-	Message   string // what the provider says about the status; may be empty
-	Addresses []network.Address
-	Hardware  hardware.Characteristics
+	ID        instance.ID              `json:"id"`
+	Owner     Owner                    `json:"owner"`
+	Nonce     string                   `json:"nonce,omitempty"` // that it was started with; empty if the provider cannot tell
+	Status    status.Status            `json:"status"`
+	Message   string                   `json:"message,omitempty"` // what the provider says about the status
+	Addresses []network.Address        `json:"addresses,omitempty"`
+	Hardware  hardware.Characteristics `json:"hardware"`
 }
 
 // IsZero reports whether i is no instance at all.

@@ -8,8 +8,8 @@ const (
 	// ErrPermanent marks a failed start that no further try will mend, such as
 	// constraints that no hardware meets.
 	ErrPermanent = errors.ConstError("permanent failure")
-	// ErrZone marks a failed start that another zone may not have, such as
-	// a zone without room.
+	// ErrZone marks a failed start for which some zone is to blame, such as
+	// one without room, after all zones that would do have been tried.
 	ErrZone = errors.ConstError("zone-specific failure")
 	// ErrBusy marks a failure of a provider that has too much to do: the same
 	// call is worth repeating later.
@@ -29,7 +29,7 @@ type Class int
 // The classes of start errors.
 const (
 	Retryable    Class = iota // wait, then try again
-	ZoneSpecific              // try another zone at once; if there is none, wait
+	ZoneSpecific              // wait, then try again: all zones that would do have been tried
 	Permanent                 // say so, and leave it to a person
 )
 

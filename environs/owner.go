@@ -18,9 +18,9 @@ const (
 
 // Owner is whom an instance was started for.
 type Owner struct {
-	ControllerUUID string
-	ModelUUID      string
-	MachineID      string
+	ControllerUUID string `json:"controller-uuid"`
+	ModelUUID      string `json:"model-uuid"`
+	MachineID      string `json:"machine-id"`
 }
 
 // Tags returns o as tags for an instance.
