@@ -108,3 +108,28 @@ type StartInstanceResult struct {
 	// whose answer was lost.
 	Existed bool
 }
+
+// SelectInstances returns those of all with the given ids, in the order of
+// ids, as InstanceBroker.Instances does. It is for brokers that can only list
+// everything.
+func SelectInstances(all []Instance, ids []instance.ID) ([]Instance, error) {
+	byID := make(map[instance.ID]Instance, len(all))
+	for _, i := range all {
+		byID[i.ID] = i
+	}
+	out := make([]Instance, len(ids))
+	found := 0
+	for n, id := range ids {
+		if i, ok := byID[id]; ok {
+			out[n] = i
+			found++
+		}
+	}
+	switch {
+	case found == len(ids):
+		return out, nil
+	case found == 0:
+		return nil, ErrNoInstances
+	}
+	return out, ErrPartialInstances
+}

@@ -16,8 +16,8 @@ type Zoned interface {
 
 // Zone is a part of a data centre that fails by itself.
 type Zone struct {
-	Name      string
-	Available bool // whether instances can be started there now
+	Name      string `json:"name"`
+	Available bool   `json:"available"` // whether instances can be started there now
 }
 
 // Population counts instances by zone: those of the group, or all of them if

@@ -1,0 +1,318 @@
+package simulated
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+	"github.com/juju/loggo"
+
+	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/environs"
+)
+
+var logger = loggo.GetLogger("slipway.environs.simulated")
+
+// Options say what a Rack is like. The zero value is usable.
+type Options struct {
+	// DataDir is where instances are kept; empty means that they end with
+	// the Rack. Only one process may have it open.
+	DataDir string
+	// Zones and Kinds are what there is; nil means DefaultZones and
+	// DefaultKinds.
+	Zones []environs.Zone
+	Kinds []Kind
+	// Behaviour is how the Rack behaves from the start; nil means as the last
+	// SetBehaviour in DataDir said, else DefaultBehaviour.
+	Behaviour *Behaviour
+	// Agent is what instances run; nil means nothing.
+	Agent AgentFunc
+}
+
+// Rack is a simulated data centre. Its methods may be called by many goroutines
+// at once. It must be closed.
+type Rack struct {
+	dataDir string
+	has     Description
+	agents  *agents
+
+	mu         sync.Mutex
+	closed     bool
+	behaviour  Behaviour
+	faults     []MachineFault
+	instances  map[instance.ID]*machine
+	owners     map[environs.Owner]*machine
+	used       map[slot]int
+	population map[modelKey]map[string]int
+	tries      map[string]int // by call and machine
+	next       uint64         // the number of the next instance
+	journal    *journal       // nil if nothing is kept
+}
+
+// machine is an instance in the rack.
+type machine struct {
+	stored
+	running bool // false while it is being started
+}
+
+// slot is where hardware is, and modelKey whose an instance is.
+type (
+	slot     struct{ zone, kind string }
+	modelKey struct{ site, model string }
+)
+
+func keyOf(o environs.Owner) modelKey { return modelKey{o.ControllerUUID, o.ModelUUID} }
+
+// NewRack returns a rack with the instances of its data directory, whose agents
+// start again. It returns an error satisfying errors.AlreadyExists if another
+// process has the directory open, and errors.NotValid if the options or what
+// is in the directory are not.
+func NewRack(o Options) (*Rack, error) {
+	r := &Rack{
+		dataDir: o.DataDir, has: Description{Zones: o.Zones, Kinds: o.Kinds}, agents: newAgents(o.Agent),
+		instances: map[instance.ID]*machine{}, owners: map[environs.Owner]*machine{},
+		used: map[slot]int{}, population: map[modelKey]map[string]int{}, tries: map[string]int{}, next: 1,
+	}
+	if r.has.Zones == nil {
+		r.has.Zones = DefaultZones()
+	}
+	if r.has.Kinds == nil {
+		r.has.Kinds = DefaultKinds()
+	}
+	r.behaviour = DefaultBehaviour()
+	if o.DataDir != "" {
+		if err := r.load(); err != nil {
+			r.agents.close()
+			return nil, errors.Annotate(err, "cannot open rack")
+		}
+	}
+	if o.Behaviour != nil {
+		r.behaviour = o.Behaviour.clone()
+	}
+	if err := r.behaviour.Validate(); err != nil {
+		r.Close()
+		return nil, errors.Annotate(err, "cannot open rack")
+	}
+	for _, m := range r.instances {
+		r.boot(m)
+	}
+	return r, nil
+}
+
+// load reads the data directory.
+func (r *Rack) load() error {
+	j, instances, next, err := openJournal(r.dataDir)
+	if err != nil {
+		return err
+	}
+	r.journal, r.next = j, next
+	for _, s := range instances {
+		r.place(&machine{stored: *s, running: true})
+	}
+	data, err := os.ReadFile(r.behaviourFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		r.behaviour = Behaviour{}
+		err = json.Unmarshal(data, &r.behaviour)
+	}
+	if err != nil {
+		j.close()
+		return errors.Annotatef(err, "cannot read behaviour")
+	}
+	return nil
+}
+
+func (r *Rack) behaviourFile() string { return filepath.Join(r.dataDir, "behaviour.json") }
+
+// Close ends all agents and waits for them. What the data directory holds stays
+// there. It may be called more than once.
+func (r *Rack) Close() {
+	r.mu.Lock()
+	already := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	r.agents.close()
+	if r.journal != nil && !already {
+		r.journal.close()
+	}
+}
+
+// Describe returns what the rack has.
+func (r *Rack) Describe(context.Context) (Description, error) { return r.has, nil }
+
+// Behaviour returns how the rack behaves.
+func (r *Rack) Behaviour(context.Context) (Behaviour, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.behaviour.clone(), nil
+}
+
+// SetBehaviour changes how the rack behaves from now on, and after it is opened
+// again. It returns an error satisfying errors.NotValid if b makes no sense.
+func (r *Rack) SetBehaviour(_ context.Context, b Behaviour) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	b = b.clone()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dataDir != "" {
+		err := writeFile(r.behaviourFile(), func(w io.Writer) error { return json.NewEncoder(w).Encode(b) })
+		if err != nil {
+			return errors.Annotate(err, "cannot keep behaviour")
+		}
+	}
+	r.behaviour = b
+	return nil
+}
+
+// AddFault makes the next starts of one machine fail. Faults are forgotten when
+// the rack is closed.
+func (r *Rack) AddFault(_ context.Context, f MachineFault) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, f)
+	return nil
+}
+
+// throw decides how long a call about one machine takes and what goes wrong.
+// The caller holds r.mu.
+func (r *Rack) throw(call Call, o environs.Owner) throw {
+	key := o.ModelUUID + ":" + o.MachineID
+	try := r.tries[string(call)+key]
+	r.tries[string(call)+key]++
+	delay, fault := r.behaviour.throw(call, key, try)
+	return throw{delay: delay, fault: fault}
+}
+
+// place puts a machine where it is to be. The caller holds r.mu, or nobody
+// else has r.
+func (r *Rack) place(m *machine) {
+	r.instances[m.ID] = m
+	r.owners[m.Owner] = m
+	r.used[slot{m.Zone, m.Kind}]++
+	key := keyOf(m.Owner)
+	if r.population[key] == nil {
+		r.population[key] = map[string]int{}
+	}
+	r.population[key][m.Zone]++
+}
+
+// displace undoes place. It reports false if that was done before.
+func (r *Rack) displace(m *machine) bool {
+	if r.instances[m.ID] != m {
+		return false
+	}
+	delete(r.instances, m.ID)
+	delete(r.owners, m.Owner)
+	r.used[slot{m.Zone, m.Kind}]--
+	r.population[keyOf(m.Owner)][m.Zone]--
+	return true
+}
+
+// boot starts the agent of a machine. The caller holds r.mu, or nobody else has
+// r.
+func (r *Rack) boot(m *machine) {
+	a := m.Agent
+	a.Addresses = addresses(m.Number)
+	r.agents.start(m.ID, r.throw(CallBoot, m.Owner).delay, a)
+}
+
+// addresses returns those of an instance: one in 10.0.0.0/8, apart from the
+// first 256, which gateways and the like have.
+func addresses(number uint64) []network.Address {
+	n := number + 256
+	return network.NewAddresses(fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n)))
+}
+
+// instance returns m as providers describe it.
+func (r *Rack) instance(m *machine) environs.Instance {
+	i := environs.Instance{
+		ID: m.ID, Owner: m.Owner, Nonce: m.Agent.Nonce, Status: status.Running, Message: "running in " + m.Zone,
+		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone),
+	}
+	if !m.running {
+		i.Status, i.Message = status.Allocating, "being started in "+m.Zone
+	}
+	return i
+}
+
+// ListRequest says which instances to list.
+type ListRequest struct {
+	ControllerUUID string `json:"controller-uuid"`
+	ModelUUID      string `json:"model-uuid"`
+}
+
+// List returns the instances of one model, sorted by id.
+func (r *Rack) List(ctx context.Context, req ListRequest) ([]environs.Instance, error) {
+	r.mu.Lock()
+	t := r.throw(CallList, environs.Owner{ModelUUID: req.ModelUUID})
+	r.mu.Unlock()
+	if err := t.before(ctx, "list of instances"); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := modelKey{req.ControllerUUID, req.ModelUUID}
+	var out []environs.Instance
+	for _, m := range r.instances {
+		if keyOf(m.Owner) == key {
+			out = append(out, r.instance(m))
+		}
+	}
+	slices.SortFunc(out, func(a, b environs.Instance) int {
+		return cmp.Compare(r.instances[a.ID].Number, r.instances[b.ID].Number)
+	})
+	return out, nil
+}
+
+// throw is what the dice said of one call.
+type throw struct {
+	delay   time.Duration
+	fault   FaultKind // empty means that nothing goes wrong
+	message string    // of the fault; empty means the usual
+}
+
+// before spends the call's time, and returns the error of a fault that comes
+// before anything is done. What is the call, for messages.
+func (t throw) before(ctx context.Context, what string) error {
+	switch t.fault {
+	case FaultBusy:
+		return failure(FaultBusy, what, t.message)
+	case FaultHang:
+		<-ctx.Done()
+		return errors.Annotatef(ctx.Err(), "%s: no answer", what)
+	}
+	if err := wait(ctx, t.delay); err != nil {
+		return errors.Annotatef(err, "%s was given up", what)
+	}
+	switch t.fault {
+	case FaultTransient, FaultPermanent:
+		return failure(t.fault, what, t.message)
+	}
+	return nil
+}
+
+// after returns the error of a fault that comes when all is done.
+func (t throw) after(what string) error {
+	if t.fault == FaultAnswerLost {
+		return failure(FaultAnswerLost, what, t.message)
+	}
+	return nil
+}
