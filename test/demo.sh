@@ -77,7 +77,7 @@ pid[worker]=$!
 say "an operator asks for 30 machines"
 run slipway add-machine -n 12
 run slipway add-machine -n 10 --constraints "cores=4 mem=8G"
-run slipway add-machine -n 8 --constraints "mem=16G" --to zone=z2
+run slipway add-machine -n 8 --constraints "mem=16G" --to zone=zone2
 
 say "the worker hears of them at once, and starts them"
 seen=

@@ -25,6 +25,7 @@ type policy struct {
 
 	mu   sync.Mutex
 	open map[string]opened // by model UUID
+	said map[string]string // what was logged last, by model UUID
 }
 
 // opened is a model's environ, and the configuration that it was opened with.
@@ -34,7 +35,17 @@ type opened struct {
 }
 
 func newPolicy(r *environs.Registry) *policy {
-	return &policy{registry: r, open: make(map[string]opened)}
+	return &policy{registry: r, open: make(map[string]opened), said: make(map[string]string)}
+}
+
+// notAsked logs why a provider could not be asked, unless that was logged last.
+func (p *policy) notAsked(st *state.State, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text := err.Error(); p.said[st.ModelUUID()] != text {
+		p.said[st.ModelUUID()] = text
+		logger.Warningf("the provider of model %s is not asked about new machines: %s", st.ModelUUID(), text)
+	}
 }
 
 // environ returns the provider as a model sees it, opened anew whenever the
@@ -69,7 +80,7 @@ func (p *policy) PrecheckMachine(ctx context.Context, st *state.State, spec stat
 		err = e.Precheck(ctx, environs.PrecheckParams{Base: spec.Base, Constraints: spec.Constraints, Placement: spec.Placement})
 	}
 	if err != nil && !errors.Is(err, errors.NotValid) {
-		logger.Warningf("the provider of model %s was not asked about a new machine: %v", st.ModelUUID(), err)
+		p.notAsked(st, err)
 		return nil
 	}
 	return err
@@ -86,6 +97,6 @@ func (p *policy) ConstraintsValidator(ctx context.Context, st *state.State) (*co
 			return v, nil
 		}
 	}
-	logger.Warningf("the provider of model %s was not asked about constraints: %v", st.ModelUUID(), err)
+	p.notAsked(st, err)
 	return &constraints.Validator{}, nil
 }

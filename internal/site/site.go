@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
@@ -98,6 +99,7 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Controller: controller, Listen: settings.Listen,
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
+		Schema: func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
 		Routes: o.Routes,
 	})
 	if err != nil {
@@ -112,6 +114,15 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		return errors.Trace(s.startWorker(o))
 	}
 	return nil
+}
+
+// schemaOf returns the table of a provider's own settings.
+func schemaOf(r *environs.Registry, name string) (config.Schema, error) {
+	p, err := r.Provider(name)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return p.Schema(), nil
 }
 
 // startState opens the state and what keeps it in order.

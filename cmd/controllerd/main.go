@@ -1,0 +1,185 @@
+// Command controllerd is a site's controller: it keeps the state and serves the
+// API.
+//
+// It exits with 0 when all went well, 1 when something failed, and 2 when it was
+// called wrongly. When it serves it prints "ready HOST:PORT" on standard output;
+// logs go to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/juju/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/environs/all"
+	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/buildinfo"
+	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/site"
+)
+
+func main() { os.Exit(command.Main(run)) }
+
+// run carries out one command.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	a := &app{stdout: stdout, stderr: stderr}
+	return command.Execute(ctx, a.root(), args, stdout, stderr)
+}
+
+// app is one run of the command.
+type app struct {
+	stdout, stderr io.Writer
+	logging        string
+	dataDir        string
+}
+
+// root returns the whole tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "controllerd",
+		Short: "Keep a site's state and serve its API",
+		Example: `  controllerd dev --data-dir ./dev
+  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com
+  controllerd run --data-dir /var/lib/slipway`,
+	}
+	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
+	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), &cobra.Command{
+		Use: "version", Short: "Show the version",
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintln(a.stdout, "controllerd", buildinfo.Version)
+			return nil
+		},
+	})
+	return root
+}
+
+// dataDirFlag gives a command the flag --data-dir.
+func (a *app) dataDirFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.dataDir, "data-dir", "", "folder that holds the whole site (required)")
+}
+
+// begin checks what every command needs.
+func (a *app) begin() error {
+	if a.dataDir == "" {
+		return command.Usagef("no data directory named: give --data-dir DIR")
+	}
+	return command.Logging(a.stderr, a.logging)
+}
+
+// devCommand returns the command that is a whole site in one process.
+func (a *app) devCommand() *cobra.Command {
+	var listen, provider string
+	var fast bool
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole site in this process: controller, worker and a simulated rack",
+		Long: `dev runs a whole site in one process: the controller on its embedded store, the
+provisioners of all models, and a simulated rack whose machines' agents really
+log in. The first start prepares the data directory; later ones find everything
+in it again.`,
+		Example: `  controllerd dev --data-dir ./dev
+  SLIPWAY_DATA=./dev/client slipway add-machine -n 3`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.begin(); err != nil {
+				return err
+			}
+			return a.dev(cmd.Context(), devOptions{listen: listen, provider: provider, fast: fast})
+		},
+	}
+	a.dataDirFlag(c)
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:17070", "HOST:PORT to serve on; port 0 takes any")
+	c.Flags().StringVar(&provider, "provider", simulated.Name, "provider of the first models")
+	c.Flags().BoolVar(&fast, "fast", false, "make every simulated delay zero")
+	return c
+}
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	listen, provider string
+	fast             bool
+}
+
+// dev runs a whole site until ctx is done.
+func (a *app) dev(ctx context.Context, o devOptions) error {
+	dir := site.Dir(a.dataDir)
+	err := site.Bootstrap(ctx, site.BootstrapOptions{
+		Dir: dir, Name: "slipway-dev", Listen: o.listen, Provider: o.provider, Registry: all.Registry(all.Backends{}),
+	})
+	if err != nil && !errors.Is(err, errors.AlreadyExists) {
+		return err
+	}
+	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: simulated.NewAgent(simulated.AgentOptions{})}
+	if o.fast {
+		rackOptions.Behaviour = &simulated.Behaviour{}
+	}
+	rack, err := simulated.NewRack(rackOptions)
+	if err != nil {
+		return err
+	}
+	defer rack.Close()
+	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack}), Listen: o.listen, Worker: true})
+}
+
+// bootstrapCommand returns the command that prepares a site.
+func (a *app) bootstrapCommand() *cobra.Command {
+	var o site.BootstrapOptions
+	c := &cobra.Command{
+		Use:   "bootstrap",
+		Short: "Prepare a data directory without serving it",
+		Long: `bootstrap makes a site in an empty or new data directory: its certificates, its
+store, the models "controller" and "default", and the user "admin".
+
+It lays down DIR/ca.pem, which clients are to trust; DIR/client, which an
+operator's SLIPWAY_DATA may point to; and DIR/agents/machine-0.yaml, with which
+the first provisionerd logs in.`,
+		Example: `  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.begin(); err != nil {
+				return err
+			}
+			o.Dir, o.Registry = site.Dir(a.dataDir), all.Registry(all.Backends{})
+			return site.Bootstrap(cmd.Context(), o)
+		},
+	}
+	a.dataDirFlag(c)
+	c.Flags().StringVar(&o.Listen, "listen", "", "HOST:PORT to serve on (required)")
+	c.Flags().StringSliceVar(&o.Advertise, "advertise", nil, "HOST or HOST:PORT at which others reach the server, separated by commas")
+	c.Flags().StringVar(&o.Name, "name", "slipway", "what operators call the controller")
+	c.Flags().StringVar(&o.Provider, "provider", simulated.Name, "provider of the first models")
+	return c
+}
+
+// runCommand returns the command that serves a site.
+func (a *app) runCommand() *cobra.Command {
+	var listen string
+	c := &cobra.Command{
+		Use:     "run",
+		Short:   "Serve the site in a data directory",
+		Example: `  controllerd run --data-dir /var/lib/slipway`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.begin(); err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), site.Options{Dir: site.Dir(a.dataDir), Registry: all.Registry(all.Backends{}), Listen: listen})
+		},
+	}
+	a.dataDirFlag(c)
+	c.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on, instead of the one that the site was prepared with")
+	return c
+}
+
+// serve serves a site until ctx is done or a part of it fails.
+func (a *app) serve(ctx context.Context, o site.Options) error {
+	s, err := site.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "ready %s\n", s.Addr())
+	stop := context.AfterFunc(ctx, s.Kill)
+	defer stop()
+	return s.Wait()
+}

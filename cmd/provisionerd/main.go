@@ -1,0 +1,97 @@
+// Command provisionerd starts and stops machines: it runs the provisioners of
+// models, and can be a simulated data centre.
+//
+// It exits with 0 when all went well, 1 when something failed, and 2 when it was
+// called wrongly. Logs go to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/juju/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/environs/all"
+	"github.com/slipway-project/slipway/internal/buildinfo"
+	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/site"
+)
+
+func main() { os.Exit(command.Main(run)) }
+
+// run carries out one command.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	a := &app{stdout: stdout, stderr: stderr}
+	return command.Execute(ctx, a.root(), args, stdout, stderr)
+}
+
+// app is one run of the command.
+type app struct {
+	stdout, stderr io.Writer
+	logging        string
+}
+
+// root returns the whole tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "provisionerd",
+		Short: "Start and stop machines for a controller",
+		Example: `  provisionerd model --agent-file machine-0.yaml
+  provisionerd simrack --listen 127.0.0.1:17071 --data-dir ./rack`,
+	}
+	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
+	root.AddCommand(a.modelCommand(), a.simrackCommand(), &cobra.Command{
+		Use: "version", Short: "Show the version",
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintln(a.stdout, "provisionerd", buildinfo.Version)
+			return nil
+		},
+	})
+	return root
+}
+
+// modelCommand returns the command that runs provisioners.
+func (a *app) modelCommand() *cobra.Command {
+	var agentFile, model string
+	c := &cobra.Command{
+		Use:   "model",
+		Short: "Run the provisioners of all models, or of one",
+		Long: `model logs in to the controller with the identity in the agent file, hears of
+models and their machines, and starts and stops instances for them. It goes on
+until it is stopped; a controller that is away is waited for.
+
+The first identity is DIR/agents/machine-0.yaml of the controller's data
+directory; "slipway add-worker NAME --out FILE" makes others.`,
+		Example: `  provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if agentFile == "" {
+				return command.Usagef("no agent file named: give --agent-file FILE")
+			}
+			if model != "" && !tag.IsValidUUID(model) {
+				return command.Usagef("--model %q is not a model's UUID: see \"slipway models\"", model)
+			}
+			if err := command.Logging(a.stderr, a.logging); err != nil {
+				return err
+			}
+			return runModels(cmd.Context(), agentFile, model)
+		},
+	}
+	c.Flags().StringVar(&agentFile, "agent-file", "", "identity to log in with (required)")
+	c.Flags().StringVar(&model, "model", "", "UUID of the only model to care for")
+	return c
+}
+
+// runModels runs provisioners until ctx is done or the controller refuses.
+func runModels(ctx context.Context, agentFile, model string) error {
+	w, err := site.StartModels(agentFile, model, all.Registry(all.Backends{}))
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, w.Kill)
+	defer stop()
+	return errors.Trace(w.Wait())
+}
