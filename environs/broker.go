@@ -46,7 +46,7 @@ type InstanceBroker interface {
 type Instance struct {
 	ID        instance.ID              `json:"id"`
 	Owner     Owner                    `json:"owner"`
-	Nonce     string                   `json:"nonce,omitempty"` // that it was started with; empty if the provider cannot tell
+	Nonce     string                   `json:"nonce,omitempty"` // that it was started with; empty if the provider cannot tell, or its start may still come to nothing
 	Status    status.Status            `json:"status"`
 	Message   string                   `json:"message,omitempty"` // what the provider says about the status
 	Addresses []network.Address        `json:"addresses,omitempty"`

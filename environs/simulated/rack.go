@@ -248,7 +248,9 @@ func (r *Rack) instance(m *machine) environs.Instance {
 		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone),
 	}
 	if !m.running {
-		i.Status, i.Message = status.Allocating, "being started in "+m.Zone
+		// Without a nonce nobody takes it for an instance to be recorded: its
+		// start may still be given up.
+		i.Status, i.Message, i.Nonce = status.Allocating, "being started in "+m.Zone, ""
 	}
 	return i
 }

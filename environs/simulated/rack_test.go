@@ -319,7 +319,7 @@ func TestStopWhileStarting(t *testing.T) {
 		}()
 		synctest.Wait()
 		all := mustList(t, r)
-		if len(all) != 1 || all[0].Status != "allocating" || all[0].Owner.MachineID != "0" {
+		if len(all) != 1 || all[0].Status != "allocating" || all[0].Nonce != "" || all[0].Owner.MachineID != "0" {
 			t.Fatalf("List while starting = %+v", all)
 		}
 		if _, err := r.Stop(t.Context(), stop(all[0].ID)); err != nil {
