@@ -22,6 +22,7 @@ var logger = loggo.GetLogger("slipway.store.mongo.mongotest")
 // Config says what to play. The zero value is a replica set of one member,
 // without authentication and TLS.
 type Config struct {
+	Listen      string            // address of the first member; "" means 127.0.0.1:0, which the others always have
 	Members     int               // 0 means 1; all share one memory, so every write is on a majority at once
 	SetName     string            // of the replica set; "" means rs0
 	Users       map[string]string // passwords by name, in database admin; nil means that no one has to log in
@@ -56,8 +57,8 @@ type Server struct {
 	cursorSeq int64
 }
 
-// Start starts the members on free ports of the loopback interface. The caller
-// ends them with Close.
+// Start starts the members, on free ports of the loopback interface unless
+// Config says otherwise. The caller ends them with Close.
 func Start(config Config) (*Server, error) {
 	if config.Members == 0 {
 		config.Members = 1
@@ -79,8 +80,12 @@ func Start(config Config) (*Server, error) {
 		cursors: map[int64]*cursor{},
 	}
 	s.reign, s.dethrone = context.WithCancel(context.Background())
-	for range config.Members {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for i := range config.Members {
+		addr := "127.0.0.1:0"
+		if i == 0 && config.Listen != "" {
+			addr = config.Listen
+		}
+		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			s.closeListeners()
 			return nil, errors.Annotate(err, "cannot listen")
