@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 # part: packages it needs (none: -)
 parts=(
 	"storecrash -"
+	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
 )
 

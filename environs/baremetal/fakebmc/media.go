@@ -25,8 +25,16 @@ func (s *System) mediaHere(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// floppy is the ID of a device that takes no CD, as most BMCs have one.
+// floppy is the ID of the other device, which machines do not boot from.
 const floppy = "Floppy1"
+
+// device returns the device of that ID. The caller holds mu.
+func (s *System) device(id string) *medium {
+	if id == floppy {
+		return &s.floppy
+	}
+	return &s.cd
+}
 
 func (s *System) getMediaAll(w http.ResponseWriter, r *http.Request) {
 	if s.mediaHere(w, r) {
@@ -46,8 +54,9 @@ func (s *System) getMedia(w http.ResponseWriter, r *http.Request) {
 		"ConnectedVia": "NotConnected", "WriteProtected": true}
 	if id == floppy {
 		d["Name"], d["MediaTypes"] = "Virtual floppy", []string{"Floppy", "USBStick"}
-	} else if s.cd.image != "" {
-		d["Inserted"], d["Image"], d["ConnectedVia"], d["WriteProtected"] = true, s.cd.image, "URI", s.cd.writeProtected
+	}
+	if m := s.device(id); m.image != "" {
+		d["Inserted"], d["Image"], d["ConnectedVia"], d["WriteProtected"] = true, m.image, "URI", m.writeProtected
 	}
 	if !s.bmc.vendor.PatchMedia {
 		d["Actions"] = doc{
@@ -66,7 +75,7 @@ type insertion struct {
 }
 
 // insert puts a medium in, or takes it out if image is empty.
-func (s *System) insert(w http.ResponseWriter, in insertion) {
+func (s *System) insert(w http.ResponseWriter, m *medium, in insertion) {
 	image := ""
 	if in.Image != nil {
 		image = *in.Image
@@ -76,12 +85,12 @@ func (s *System) insert(w http.ResponseWriter, in insertion) {
 			writeError(w, http.StatusBadRequest, "PropertyValueFormatError", "Image is not a URL.")
 			return
 		}
-		if s.bmc.vendor.EjectFirst && s.cd.image != "" {
+		if s.bmc.vendor.EjectFirst && m.image != "" {
 			writeError(w, http.StatusConflict, "ResourceInUse", "Virtual media is already attached; eject it first.")
 			return
 		}
 	}
-	s.cd = medium{image: image, writeProtected: in.WriteProtected == nil || *in.WriteProtected}
+	*m = medium{image: image, writeProtected: in.WriteProtected == nil || *in.WriteProtected}
 	s.revision++
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -97,8 +106,6 @@ func (s *System) postInsert(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.bmc.vendor.PatchMedia:
 		notFound(w)
-	case r.PathValue("medium") == floppy:
-		writeError(w, http.StatusBadRequest, "ActionParameterNotSupported", "The device takes no such image.")
 	case in.Image == nil || *in.Image == "":
 		writeError(w, http.StatusBadRequest, "ActionParameterMissing", "Image is missing.")
 	case s.bmc.vendor.ImageOnly && len(raw) > 1:
@@ -109,7 +116,7 @@ func (s *System) postInsert(w http.ResponseWriter, r *http.Request) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.insert(w, in)
+		s.insert(w, s.device(r.PathValue("medium")), in)
 	}
 }
 
@@ -119,11 +126,12 @@ func (s *System) postEject(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bmc.vendor.EjectFirst && s.cd.image == "" {
+	m := s.device(r.PathValue("medium"))
+	if s.bmc.vendor.EjectFirst && m.image == "" {
 		writeError(w, http.StatusConflict, "ResourceInUse", "No virtual media is attached.")
 		return
 	}
-	s.insert(w, insertion{})
+	s.insert(w, m, insertion{})
 }
 
 func (s *System) patchMedia(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +146,6 @@ func (s *System) patchMedia(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.matches(w, r) {
-		s.insert(w, in)
+		s.insert(w, s.device(r.PathValue("medium")), in)
 	}
 }

@@ -75,6 +75,7 @@ type System struct {
 	runs     context.CancelFunc // ends the machine's run
 	override override
 	cd       medium
+	floppy   medium
 	disk     string
 	boots    []Boot
 	commands []string
@@ -99,7 +100,7 @@ const (
 // override is where the machine is told to boot from.
 type override struct{ target, enabled, mode, uri string }
 
-// medium is what is in the virtual CD drive.
+// medium is what is in a virtual drive.
 type medium struct {
 	image          string
 	writeProtected bool

@@ -48,6 +48,9 @@ type Config struct {
 	// may be empty if Ironic's own configuration has them.
 	DeployKernel, DeployRamdisk, DeployISO string
 
+	// NoCleaning leaves disks as they are between two uses of a host.
+	NoCleaning bool
+
 	// Interfaces, where not empty, take the place of those that the BMC address
 	// implies. The keys are Ironic's: boot, bios, deploy, inspect, management,
 	// network, power, raid, vendor.

@@ -32,6 +32,9 @@ func (p *hostProvisioner) Provision(configData provisioner.HostConfigData) (prov
 		case nodes.Manageable:
 			return c.to(nodes.TargetProvide)
 		case nodes.CleanFail:
+			if !provisioner.IsRetry(p.host, metal3v1alpha1.ProvisioningError) {
+				return provisioner.Failed("Cleaning failed: " + c.lastError()), nil
+			}
 			return c.to(nodes.TargetManage)
 		case nodes.Available:
 			return c.deploy(configData)
@@ -58,12 +61,13 @@ func (p *hostProvisioner) Provision(configData provisioner.HostConfigData) (prov
 
 // carries reports whether image is what the node has, or was told to have.
 func (c *call) carries(image *metal3v1alpha1.Image) bool {
-	text := func(key string) string {
-		s, _ := c.node.InstanceInfo[key].(string)
-		return s
+	want := imageInfo(image)
+	for _, key := range []string{"image_source", "boot_iso", "image_os_hash_algo", "image_os_hash_value"} {
+		if have, _ := c.node.InstanceInfo[key].(string); have != want[key] {
+			return false
+		}
 	}
-	checksum, kind, _ := image.ChecksumOf()
-	return text("image_source") == image.URL && text("image_os_hash_algo") == string(kind) && text("image_os_hash_value") == checksum
+	return true
 }
 
 // deploy tells Ironic to write the image.

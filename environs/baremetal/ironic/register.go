@@ -86,8 +86,13 @@ func (c *call) create() error {
 		}
 		return value
 	}
+	var clean *bool // nil: as Ironic is configured
+	if c.c.NoCleaning {
+		clean = new(bool)
+	}
 	node, err := nodes.Create(c.ctx, c.client, nodes.CreateOpts{
-		Driver: d.Name, Name: c.name(), DriverInfo: c.driverInfo(),
+		AutomatedClean: clean,
+		Driver:         d.Name, Name: c.name(), DriverInfo: c.driverInfo(),
 		BootInterface: with("boot", d.BootInterface), BIOSInterface: with("bios", d.BIOSInterface), DeployInterface: with("deploy", ""),
 		InspectInterface: with("inspect", ""), ManagementInterface: with("management", d.ManagementInterface), NetworkInterface: with("network", ""),
 		PowerInterface: with("power", d.PowerInterface), RAIDInterface: with("raid", d.RAIDInterface), VendorInterface: with("vendor", d.VendorInterface),
@@ -133,9 +138,10 @@ func (c *call) preload() []nodes.UpdateOperation {
 	return c.imageChanges(c.node, image)
 }
 
-// imageChanges returns the changes that make image the node's.
+// imageChanges returns the changes that make image the node's. A live ISO is
+// booted, and never written to a disk.
 func (c *call) imageChanges(node *nodes.Node, image *metal3v1alpha1.Image) []nodes.UpdateOperation {
-	changes := []nodes.UpdateOperation{add("/instance_info/image_source", image.URL)}
+	var changes []nodes.UpdateOperation
 	set := func(key, value string) {
 		if value != "" {
 			changes = append(changes, add("/instance_info/"+key, value))
@@ -143,19 +149,39 @@ func (c *call) imageChanges(node *nodes.Node, image *metal3v1alpha1.Image) []nod
 			changes = append(changes, nodes.UpdateOperation{Op: nodes.RemoveOp, Path: "/instance_info/" + key})
 		}
 	}
-	checksum, kind, _ := image.ChecksumOf()
-	set("image_os_hash_algo", string(kind))
-	set("image_os_hash_value", checksum)
-	set("image_checksum", map[bool]string{true: checksum}[kind == metal3v1alpha1.MD5])
-	format := ""
-	if image.DiskFormat != nil {
-		format = *image.DiskFormat
+	want := imageInfo(image)
+	for _, key := range []string{"image_source", "boot_iso", "image_os_hash_algo", "image_os_hash_value", "image_checksum", "image_disk_format"} {
+		set(key, want[key])
 	}
-	set("image_disk_format", format)
+	deploy := c.c.Interfaces["deploy"]
+	if image.IsLiveISO() {
+		deploy = "ramdisk"
+	} else if deploy == "" && node.DeployInterface == "ramdisk" {
+		deploy = "direct"
+	}
+	if deploy != "" && node.DeployInterface != deploy {
+		changes = append(changes, add("/deploy_interface", deploy))
+	}
 	if uid := c.host.Metadata.UID; uid != "" && node.InstanceUUID != uid {
 		changes = append(changes, add("/instance_uuid", uid))
 	}
 	return changes
+}
+
+// imageInfo returns what Ironic calls instance_info of image.
+func imageInfo(image *metal3v1alpha1.Image) map[string]string {
+	if image.IsLiveISO() {
+		return map[string]string{"boot_iso": image.URL}
+	}
+	checksum, kind, _ := image.ChecksumOf()
+	info := map[string]string{"image_source": image.URL, "image_os_hash_algo": string(kind), "image_os_hash_value": checksum}
+	if kind == metal3v1alpha1.MD5 {
+		info["image_checksum"] = checksum
+	}
+	if image.DiskFormat != nil {
+		info["image_disk_format"] = *image.DiskFormat
+	}
+	return info
 }
 
 // renew brings a node's driver_info up to date, unless Ironic is busy with it.

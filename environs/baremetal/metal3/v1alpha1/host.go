@@ -131,8 +131,17 @@ type Image struct {
 	// Checksum is hexadecimal, or the URL of a file that has it.
 	Checksum     string       `json:"checksum,omitempty"`
 	ChecksumType ChecksumType `json:"checksumType,omitempty"`
-	// DiskFormat is raw, qcow2, vdi or vmdk; empty means: find out.
+	// DiskFormat is raw, qcow2, vdi or vmdk; nil means: find out. LiveISO is not
+	// written to a disk: the host boots from it each time.
 	DiskFormat *string `json:"format,omitempty"`
+}
+
+// LiveISO is the DiskFormat of an image to boot from.
+const LiveISO = "live-iso"
+
+// IsLiveISO reports whether the image is to be booted, not written.
+func (i *Image) IsLiveISO() bool {
+	return i != nil && i.DiskFormat != nil && *i.DiskFormat == LiveISO
 }
 
 // ChecksumOf returns the checksum and its algorithm; ok is false if the image
