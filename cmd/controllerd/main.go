@@ -15,6 +15,7 @@ import (
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/environs/all"
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/buildinfo"
@@ -112,7 +113,10 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 	if err != nil && !errors.Is(err, errors.AlreadyExists) {
 		return err
 	}
-	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: simulated.NewAgent(simulated.AgentOptions{})}
+	var own ownServer
+	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: simulated.NewAgent(simulated.AgentOptions{
+		Dial: api.DialOptions{NetDial: own.dial},
+	})}
 	if o.fast {
 		rackOptions.Behaviour = &simulated.Behaviour{}
 	}
@@ -121,7 +125,7 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		return err
 	}
 	defer rack.Close()
-	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack}), Listen: o.listen, Worker: true})
+	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack}), Listen: o.listen, Worker: true}, own.listens)
 }
 
 // bootstrapCommand returns the command that prepares a site.
@@ -164,7 +168,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err := a.begin(); err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), site.Options{Dir: site.Dir(a.dataDir), Registry: all.Registry(all.Backends{}), Listen: listen})
+			return a.serve(cmd.Context(), site.Options{Dir: site.Dir(a.dataDir), Registry: all.Registry(all.Backends{}), Listen: listen}, func(string) {})
 		},
 	}
 	a.dataDirFlag(c)
@@ -172,12 +176,14 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// serve serves a site until ctx is done or a part of it fails.
-func (a *app) serve(ctx context.Context, o site.Options) error {
+// serve serves a site until ctx is done or a part of it fails. Ready is told
+// where, before anyone else is.
+func (a *app) serve(ctx context.Context, o site.Options, ready func(addr string)) error {
 	s, err := site.Open(ctx, o)
 	if err != nil {
 		return err
 	}
+	ready(s.Addr())
 	fmt.Fprintf(a.stdout, "ready %s\n", s.Addr())
 	stop := context.AfterFunc(ctx, s.Kill)
 	defer stop()
