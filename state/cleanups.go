@@ -154,7 +154,7 @@ func (m *Machine) removeAll(ctx context.Context) error {
 	if err := m.removeContainers(ctx); err != nil {
 		return errors.Trace(err)
 	}
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
+	return m.run(ctx, func(int) ([]store.Op, error) {
 		return m.removeOps(ctx, true)
 	})
 }
@@ -257,6 +257,7 @@ func (m *Model) remove(ctx context.Context) error {
 		docs, err := m.c.store.GetAll(ctx, []store.Key{
 			siteKey(modelsC, m.uuid), siteKey(claimsC, modelClaim(m.doc.Owner, m.doc.Name)),
 			modelKey(configsC, m.uuid, configID), modelKey(cleanupsC, m.uuid, destroyModel),
+			siteKey(leasesC, m.uuid), siteKey(renewalsC, m.uuid),
 		})
 		if err != nil {
 			return nil, errors.Trace(err)

@@ -24,6 +24,8 @@ const (
 	cleanupsC = "cleanups"     // <model uuid>:<kind>:<id>
 	removalsC = "removals"     // <model uuid>:<machine id>
 	binariesC = "binaries"     // _:<version>
+	leasesC   = "leases"       // _:<model uuid> and _:site
+	renewalsC = "renewals"     // likewise
 )
 
 // The indexes of the machines collection.
@@ -51,6 +53,8 @@ func Collections() []store.Collection {
 		{Name: cleanupsC},
 		{Name: removalsC},
 		{Name: binariesC},
+		{Name: leasesC},
+		{Name: renewalsC},
 	}
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/juju/errors"
@@ -59,6 +60,9 @@ type Controller struct {
 	cache   docCache
 	adding  chan struct{} // holds one value while machines are being added
 	hashing chan struct{} // holds one value for each password being hashed
+
+	leasesMu sync.Mutex
+	leases   map[string]sighting // by name
 }
 
 // Open returns the state that s holds. It returns an error satisfying
@@ -89,7 +93,7 @@ func Open(ctx context.Context, s store.Store, o Options) (*Controller, error) {
 
 func newController(s store.Store, o Options) *Controller {
 	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hashing: make(chan struct{}, maxHashing),
-		adding: make(chan struct{}, 1)}
+		adding: make(chan struct{}, 1), leases: map[string]sighting{}}
 	if c.clock == nil {
 		c.clock = time.Now
 	}

@@ -19,6 +19,13 @@
 // not change the snapshot that it was called on. Where a time is recorded and the
 // caller gives none, it is the controller's clock.
 //
+// # Leases
+//
+// One worker at a time cares for a model: the one that holds its Lease. What a
+// manager's connection writes goes through a State WithFence, whose batches assert
+// the lease's document, so that nothing of an owner is written once another has
+// taken over, however late it comes.
+//
 // # Documents
 //
 // What must change together is one document: a machine with its statuses, its

@@ -183,7 +183,7 @@ func (m *Machine) SetNoSupportedContainers(ctx context.Context) error {
 
 func (m *Machine) setContainerTypes(ctx context.Context, types []container.Type) error {
 	now := m.st.c.now()
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
+	return m.run(ctx, func(int) ([]store.Op, error) {
 		fresh, err := m.st.machine(ctx, m.id)
 		if errors.Is(err, errors.NotFound) {
 			return nil, kind.Dead

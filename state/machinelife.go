@@ -63,7 +63,7 @@ const errNoChange = errors.ConstError("no change")
 // of what is stored, and may be called again. It returns an error satisfying
 // errors.NotFound if the machine has been removed.
 func (m *Machine) update(ctx context.Context, change func(*machineDoc) error) error {
-	err := m.st.run(ctx, func(int) ([]store.Op, error) {
+	err := m.run(ctx, func(int) ([]store.Op, error) {
 		fresh, err := m.st.machine(ctx, m.id)
 		if err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func (m *Machine) update(ctx context.Context, change func(*machineDoc) error) er
 // and kind.HasContainers if it got a container after its death. A machine
 // that is gone already is a success.
 func (m *Machine) Remove(ctx context.Context) error {
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
+	return m.run(ctx, func(int) ([]store.Op, error) {
 		return m.removeOps(ctx, false)
 	})
 }
@@ -154,7 +154,7 @@ func hostingError(id string, containers []string) error {
 // cleaner (see Cleanups). It returns an error satisfying ErrRequired for a
 // machine that manages the model.
 func (m *Machine) ForceDestroy(ctx context.Context) error {
-	err := m.st.run(ctx, func(int) ([]store.Op, error) {
+	err := m.run(ctx, func(int) ([]store.Op, error) {
 		docs, err := m.st.c.store.GetAll(ctx, []store.Key{
 			m.st.key(machinesC, m.id), m.st.key(cleanupsC, forceMachine+":"+m.id)})
 		if err != nil || docs[0].Rev == 0 || docs[1].Rev != 0 {
@@ -180,7 +180,7 @@ func (m *Machine) ForceDestroy(ctx context.Context) error {
 // twice is a success. It returns an error satisfying ErrNotDead for another
 // life, and errors.NotFound for a machine that is gone.
 func (m *Machine) MarkForRemoval(ctx context.Context) error {
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
+	return m.run(ctx, func(int) ([]store.Op, error) {
 		docs, err := m.st.c.store.GetAll(ctx, []store.Key{m.st.key(machinesC, m.id), m.st.key(removalsC, m.id)})
 		if err != nil {
 			return nil, errors.Annotatef(err, "cannot mark machine %s for removal", m.id)

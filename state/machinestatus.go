@@ -78,7 +78,7 @@ func (m *Machine) SetInstanceStatus(ctx context.Context, info status.Info) error
 // setStatus writes a status and its history. Whose is "machine" or "instance".
 func (m *Machine) setStatus(ctx context.Context, whose string, change func(*machineDoc) (statusDoc, error)) error {
 	now := m.st.c.now()
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
+	return m.run(ctx, func(int) ([]store.Op, error) {
 		docs, err := m.st.c.store.GetAll(ctx, []store.Key{m.st.key(machinesC, m.id), m.st.key(historyC, m.id)})
 		if err != nil {
 			return nil, errors.Annotate(err, "cannot set status")

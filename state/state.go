@@ -15,6 +15,7 @@ type State struct {
 	c         *Controller
 	modelUUID string
 	modelName string
+	fence     *Fence // nil means that nothing holds up writes
 }
 
 // Controller returns the controller that the model belongs to.
@@ -98,12 +99,6 @@ func (st *State) FindEntities(ctx context.Context, tags []tag.Tag) ([]entity.Fou
 // key returns the key of one of the model's documents.
 func (st *State) key(collection, id string) store.Key {
 	return modelKey(collection, st.modelUUID, id)
-}
-
-// run applies what build returns; see store.Run. Every write to a model goes
-// through it.
-func (st *State) run(ctx context.Context, build func(attempt int) ([]store.Op, error)) error {
-	return st.c.run(ctx, build)
 }
 
 // machine reads one machine.

@@ -238,6 +238,8 @@ func TestDocuments(t *testing.T) {
 	model, err := st.Model(ctx)
 	must(t, err)
 	must(t, model.RecordLogin(ctx, "admin", now))
+	_, err = st.Lease().Claim(ctx, "machine-0", 6*time.Second)
+	must(t, err)
 	var b strings.Builder
 	for _, col := range state.Collections() {
 		page, err := tap.List(ctx, store.Query{Collection: col.Name})
