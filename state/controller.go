@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/store"
 )
 
@@ -26,13 +27,17 @@ const (
 	DefaultModelName    = "default"
 )
 
-// Policy is what a model's provider has to say about new machines. It is asked
-// before a batch is built, and must not wait for anything slow.
+// Policy is what a model's provider has to say about new machines and changed
+// settings. It is asked before a batch is built, and must not wait for anything slow.
 type Policy interface {
 	// PrecheckMachine returns why the provider cannot start such a machine.
 	PrecheckMachine(ctx context.Context, st *State, spec MachineSpec) error
 	// ConstraintsValidator returns what the provider accepts as constraints.
 	ConstraintsValidator(ctx context.Context, st *State) (*constraints.Validator, error)
+	// CheckConfig returns next as it is to be kept, or why the provider does
+	// not accept it in place of old, which is nil for a new model. It works in
+	// memory only.
+	CheckConfig(next, old *config.Config) (*config.Config, error)
 }
 
 // Options says how a controller's state works. The zero value is usable.

@@ -81,7 +81,7 @@ func (c *Controller) firstOps(ctx context.Context, p InitializeParams) ([]store.
 		{Name: DefaultModelName},
 	} {
 		spec.Owner, spec.Config = userID(p.AdminName), maps.Clone(p.ModelConfig)
-		more, _, err := spec.ops(c.now())
+		more, _, err := spec.ops(c.now(), nil)
 		if err != nil {
 			return nil, errors.Trace(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
 	"github.com/slipway-project/slipway/store/storetest"
@@ -175,6 +176,14 @@ func TestNewMachine(t *testing.T) {
 // each other.
 type pickyPolicy struct{}
 
+// CheckConfig refuses one setting of its own.
+func (pickyPolicy) CheckConfig(next, _ *config.Config) (*config.Config, error) {
+	if next.SetAttrs()["flavour"] == "sour" {
+		return nil, errors.NewNotValid(nil, "flavour sour is not for sale")
+	}
+	return next, nil
+}
+
 func (pickyPolicy) PrecheckMachine(_ context.Context, _ *state.State, s state.MachineSpec) error {
 	if s.Placement == "invalid" {
 		return errors.New("invalid placement is invalid")
@@ -216,6 +225,24 @@ func TestConstraintsAreMergedOnce(t *testing.T) {
 	wantError(t, m.SetConstraints(ctx, parse("mem=1G")), "cannot set constraints: machine is already provisioned", nil)
 	must(t, m.Destroy(ctx))
 	wantError(t, m.SetConstraints(ctx, parse("mem=1G")), "cannot set constraints: not found or not alive", state.ErrNotAlive)
+}
+
+func TestTheProviderChecksSettings(t *testing.T) {
+	site := statetest.OpenWith(t, statetest.Config{Options: state.Options{Policy: pickyPolicy{}}})
+	schema := config.Schema{{Name: "flavour", Doc: "A taste."}}
+	set := func(v string) error {
+		return site.Default.ModelConfig().Update(ctx, config.Update{Set: map[string]any{"flavour": v}, Provider: schema})
+	}
+	must(t, set("sweet"))
+	wantError(t, set("sour"), "cannot update model config: flavour sour is not for sale", errors.NotValid)
+	cfg, err := site.Default.ModelConfig().Get(ctx)
+	must(t, err)
+	if got := cfg.SetAttrs()["flavour"]; got != "sweet" {
+		t.Errorf("flavour %v after a refused change, want sweet", got)
+	}
+	_, err = site.Controller.Models().Add(ctx, state.ModelSpec{Name: "m", Owner: "admin",
+		Config: map[string]any{"type": cfg.Type(), "flavour": "sour"}})
+	wantError(t, err, `cannot add model "m": flavour sour is not for sale`, errors.NotValid)
 }
 
 func TestInstanceInfoIsSetOnce(t *testing.T) {

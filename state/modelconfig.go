@@ -51,6 +51,9 @@ func (mc *ModelConfig) change(ctx context.Context, change func(*config.Config) (
 			return nil, err
 		}
 		cfg, err := change(old)
+		if err == nil && mc.st.c.policy != nil {
+			cfg, err = mc.st.c.policy.CheckConfig(cfg, old)
+		}
 		if err != nil {
 			return nil, err
 		}

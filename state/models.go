@@ -59,7 +59,7 @@ func (ms *Models) add(ctx context.Context, spec ModelSpec) (*Model, error) {
 	if spec.Owner = owner.id; owner.IsDisabled() {
 		return nil, errors.NotValidf("disabled user %q", spec.Owner)
 	}
-	ops, uuid, err := spec.ops(ms.c.now())
+	ops, uuid, err := spec.ops(ms.c.now(), ms.c.policy)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
@@ -79,8 +79,8 @@ func (ms *Models) add(ctx context.Context, spec ModelSpec) (*Model, error) {
 	return ms.Get(ctx, uuid)
 }
 
-// ops returns the batch that inserts the model.
-func (spec *ModelSpec) ops(now time.Time) (ops []store.Op, uuid string, err error) {
+// ops returns the batch that inserts the model. A nil policy accepts everything.
+func (spec *ModelSpec) ops(now time.Time, policy Policy) (ops []store.Op, uuid string, err error) {
 	if !tag.IsValidModelName(spec.Name) {
 		return nil, "", errors.NotValidf("model name %q (lower-case letters, digits and hyphens)", spec.Name)
 	}
@@ -93,6 +93,9 @@ func (spec *ModelSpec) ops(now time.Time) (ops []store.Op, uuid string, err erro
 	}
 	attrs[config.Name], attrs[config.UUID] = spec.Name, uuid
 	cfg, err := config.New(attrs)
+	if err == nil && policy != nil {
+		cfg, err = policy.CheckConfig(cfg, nil)
+	}
 	if err != nil {
 		return nil, "", errors.Trace(err)
 	}

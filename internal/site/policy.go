@@ -100,3 +100,8 @@ func (p *policy) ConstraintsValidator(ctx context.Context, st *state.State) (*co
 	p.notAsked(st, err)
 	return &constraints.Validator{}, nil
 }
+
+// CheckConfig implements state.Policy.
+func (p *policy) CheckConfig(next, old *config.Config) (*config.Config, error) {
+	return p.registry.Validate(next, old)
+}
