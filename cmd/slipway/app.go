@@ -32,6 +32,14 @@ func usagef(format string, args ...any) error {
 	return errors.WithType(errors.Errorf(format, args...), errUsage)
 }
 
+// saying adds what was being done to an error, unless the server has said so.
+func saying(err error, format string, args ...any) error {
+	if err == nil || strings.HasPrefix(err.Error(), "cannot ") {
+		return errors.Trace(err)
+	}
+	return errors.Annotatef(err, format, args...)
+}
+
 // app is one run of the command.
 type app struct {
 	stdin  io.Reader

@@ -59,12 +59,12 @@ func (a *app) changeModelConfig(ctx context.Context, args, reset []string) error
 	client := modelconfig.New(conn)
 	if len(settings) > 0 {
 		if err := client.Set(ctx, settings); err != nil {
-			return errors.Annotate(err, "cannot change settings")
+			return saying(err, "cannot change settings")
 		}
 	}
 	if len(reset) > 0 {
 		if err := client.Unset(ctx, reset...); err != nil {
-			return errors.Annotate(err, "cannot reset settings")
+			return saying(err, "cannot reset settings")
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func (a *app) showModelConfig(ctx context.Context, f format, args []string) erro
 	defer conn.Close() // nothing is under way
 	config, err := modelconfig.New(conn).Get(ctx)
 	if err != nil {
-		return errors.Annotate(err, "cannot get settings")
+		return saying(err, "cannot get settings")
 	}
 	if len(args) == 0 {
 		return show(a.stdout, f, config, func(w io.Writer) { configTable(w, config) })

@@ -226,7 +226,7 @@ func (a *app) findModel(ctx context.Context, s site, name string) (chosen, error
 func (a *app) listModels(ctx context.Context, conn *api.Conn, s site) ([]params.UserModel, error) {
 	models, err := modelmanager.New(conn).List(ctx, s.userTag())
 	if err != nil {
-		return nil, errors.Annotate(err, "cannot list models")
+		return nil, saying(err, "cannot list models")
 	}
 	slices.SortFunc(models, func(a, b params.UserModel) int { return strings.Compare(qualified(a.Model), qualified(b.Model)) })
 	return models, a.store().Update(ctx, func(c *clientstore.Contents) error {

@@ -27,7 +27,7 @@ type fakeSite struct {
 	machines map[string]*params.MachineStatus // containers too, by full id
 	changed  chan struct{}                    // closed and made anew at each change
 	gone     []string                         // removed since the start
-	watchers int
+	told     map[string]chan struct{}         // by watcher: closed if something changed since its last event
 	config   map[string]params.ConfigValue
 	models   map[string]string // uuid by name
 	users    map[string]params.Secret
@@ -38,7 +38,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFakeSite(s *apitest.Server) *fakeSite {
 	f := &fakeSite{
-		server: s, machines: make(map[string]*params.MachineStatus), changed: make(chan struct{}),
+		server: s, machines: make(map[string]*params.MachineStatus), changed: make(chan struct{}), told: make(map[string]chan struct{}),
 		config: map[string]params.ConfigValue{
 			"name": {Value: "default", Source: "model"}, "type": {Value: "simulated", Source: "model"},
 			"http-proxy": {Value: "", Source: "default"}, "num-provision-workers": {Value: 16, Source: "default"},
@@ -52,6 +52,8 @@ func newFakeSite(s *apitest.Server) *fakeSite {
 	s.Handle("Client.DestroyMachines", f.destroyMachines)
 	s.Handle("Client.RetryProvisioning", f.retryProvisioning)
 	s.Handle("Client.WatchAll", f.watchAll)
+	s.Handle("AllWatcher.Next", f.nextDeltas)
+	s.Reply("AllWatcher.Stop", nil)
 	s.Handle("ModelConfig.ModelGet", func(context.Context, apitest.Request) (any, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -98,12 +100,15 @@ func (f *fakeSite) setStatus(id, status, message string) error {
 }
 
 // remove is what a worker would do at the end.
-func (f *fakeSite) remove(id string) {
+func (f *fakeSite) remove(id string) error {
 	f.change(func() {
 		delete(f.machines, id)
 		f.gone = append(f.gone, id)
 	})
+	return nil
 }
+
+func (f *fakeSite) disconnect() { f.server.Disconnect() }
 
 func (f *fakeSite) fullStatus(_ context.Context, r apitest.Request) (any, error) {
 	var p params.StatusParams
@@ -215,26 +220,27 @@ func (f *fakeSite) retryProvisioning(_ context.Context, r apitest.Request) (any,
 // watchAll makes a watcher. Each Next tells all there is, and what is gone.
 func (f *fakeSite) watchAll(context.Context, apitest.Request) (any, error) {
 	f.mu.Lock()
-	f.watchers++
-	id := strconv.Itoa(f.watchers)
-	f.mu.Unlock()
-	f.server.Handle("AllWatcher.Stop", func(context.Context, apitest.Request) (any, error) { return nil, nil })
-	first := true
-	var told chan struct{}
-	f.server.Handle("AllWatcher.Next", func(ctx context.Context, _ apitest.Request) (any, error) {
-		if !first {
-			select {
-			case <-ctx.Done():
-				return nil, kind.Stopped
-			case <-told:
-			}
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		first, told = false, f.changed
-		return params.AllWatcherNextResults{Deltas: f.deltas()}, nil
-	})
+	defer f.mu.Unlock()
+	id := strconv.Itoa(len(f.told))
+	f.told[id] = nil
 	return params.AllWatcherID{WatcherID: id}, nil
+}
+
+func (f *fakeSite) nextDeltas(ctx context.Context, r apitest.Request) (any, error) {
+	f.mu.Lock()
+	told := f.told[r.ID]
+	f.mu.Unlock()
+	if told != nil {
+		select {
+		case <-ctx.Done():
+			return nil, kind.Stopped
+		case <-told:
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told[r.ID] = f.changed
+	return params.AllWatcherNextResults{Deltas: f.deltas()}, nil
 }
 
 func (f *fakeSite) deltas() []params.Delta {

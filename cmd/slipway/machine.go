@@ -141,7 +141,7 @@ func (a *app) addMachines(ctx context.Context, f format, p params.AddMachinePara
 		return err
 	}
 	if broken != nil {
-		return errors.Annotate(broken, "cannot add machines")
+		return saying(broken, "cannot add machines")
 	}
 	return several(failures, n, "not added")
 }
@@ -241,7 +241,7 @@ func (a *app) retryProvisioning(ctx context.Context, ids []string) error {
 	}
 	errs, err := client.New(conn).RetryProvisioning(ctx, ids...)
 	if err != nil {
-		return errors.Annotate(err, "cannot retry provisioning")
+		return saying(err, "cannot retry provisioning")
 	}
 	var failures []string
 	for i, err := range errs {

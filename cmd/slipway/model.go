@@ -103,7 +103,7 @@ func (a *app) addModelCommand() *cobra.Command {
 		defer conn.Close() // nothing is under way
 		info, err := modelmanager.New(conn).Create(ctx, args[0], s.userTag(), settings)
 		if err != nil {
-			return errors.Annotatef(err, "cannot add model %q", args[0])
+			return saying(err, "cannot add model %q", args[0])
 		}
 		name := clientstore.QualifiedModel(s.account.User, info.Name)
 		err = a.store().Update(ctx, func(c *clientstore.Contents) error {
@@ -176,7 +176,7 @@ mean it, unless you say --yes.`,
 		}
 		defer conn.Close() // nothing is under way
 		if err := api.OneError(modelmanager.New(conn).Destroy(ctx, c.uuid)); err != nil {
-			return errors.Annotatef(err, "cannot destroy model %q", c.model)
+			return saying(err, "cannot destroy model %q", c.model)
 		}
 		a.forget(ctx, c)
 		fmt.Fprintf(a.stdout, "removing model %s\n", c.model)

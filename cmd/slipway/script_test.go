@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -9,60 +8,92 @@ import (
 
 	"github.com/slipway-project/slipway/api/apitest"
 	"github.com/slipway-project/slipway/api/clientstore"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/state/statetest"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"slipway": main})
 }
 
+// storySite is the controller that a script talks to, from the side of the
+// agents and workers.
+type storySite interface {
+	setStatus(id, status, message string) error
+	remove(id string) error
+	disconnect()
+}
+
 // siteKey is where a script's environment holds its site.
 type siteKey struct{}
 
-// TestScripts runs the stories in testdata/script, each against a site of its
-// own. Besides what testscript offers they use
+// TestScriptsWithAFakeController runs the stories in testdata/script, each
+// against a fake controller of its own. Besides what testscript offers they use
 //
-//	agent ID STATUS [MESSAGE]   the machine's agent reports
-//	removed ID                  the worker removes the machine for good
+//	agent ID STATUS [MESSAGE]   the machine's agent, or its provisioner, reports
+//	removed ID                  the provisioner removes the machine for good
 //	disconnect                  the controller drops all connections
-func TestScripts(t *testing.T) {
+//	badca                       the store trusts another CA
+//
+// and the conditions [fake] and [real].
+func TestScriptsWithAFakeController(t *testing.T) {
+	runScripts(t, "fake", func(env *testscript.Env) (storySite, clientstore.Site) {
+		server := apitest.NewServer(t, apitest.Options{})
+		return newFakeSite(server), storeSite(server.Addr, server.CACert, apitest.Password,
+			apitest.ControllerUUID, map[string]string{"default": apitest.ModelUUID})
+	})
+}
+
+// TestScriptsWithTheRealController runs the same stories against the real API
+// server over real state.
+func TestScriptsWithTheRealController(t *testing.T) {
+	runScripts(t, "real", func(env *testscript.Env) (storySite, clientstore.Site) {
+		s := newRealSite(t)
+		return s, storeSite(s.addr, s.files.AuthorityPEM(), statetest.AdminPassword,
+			s.ControllerUUID(), map[string]string{"default": s.Default.ModelUUID()})
+	})
+}
+
+// storeSite is what a controller lays down for its operator.
+func storeSite(addr, ca string, password params.Secret, uuid string, models map[string]string) clientstore.Site {
+	return clientstore.Site{
+		Name:       "slipway",
+		Controller: clientstore.Controller{UUID: uuid, APIEndpoints: []string{addr}, CACert: ca, Cloud: "simulated"},
+		Account:    clientstore.Account{User: "admin", Password: password},
+		Model:      "default", Models: models,
+	}
+}
+
+func runScripts(t *testing.T, kind string, open func(*testscript.Env) (storySite, clientstore.Site)) {
+	other := apitest.NewServer(t, apitest.Options{})
+	siteOf := func(ts *testscript.TestScript) storySite { return ts.Value(siteKey{}).(storySite) }
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			server := apitest.NewServer(t, apitest.Options{})
-			env.Values[siteKey{}] = newFakeSite(server)
+			site, known := open(env)
+			env.Values[siteKey{}] = site
 			env.Setenv("SLIPWAY_DATA", filepath.Join(env.WorkDir, "store"))
+			env.Setenv("MODEL_UUID", known.Models["default"])
+			env.Setenv("CONTROLLER_UUID", known.Controller.UUID)
+			env.Setenv("PASSWORD", string(known.Account.Password))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a race detector that does not linger
-			other := apitest.NewServer(t, apitest.Options{})
-			if err := os.WriteFile(filepath.Join(env.WorkDir, "other-ca.pem"), []byte(other.CACert), 0o600); err != nil {
-				return err
-			}
-			return clientstore.New(filepath.Join(env.WorkDir, "store")).Set(t.Context(), clientstore.Site{
-				Name: "slipway",
-				Controller: clientstore.Controller{UUID: apitest.ControllerUUID, APIEndpoints: []string{server.Addr},
-					CACert: server.CACert, Cloud: "simulated"},
-				Account: clientstore.Account{User: "admin", Password: apitest.Password},
-				Model:   "default", Models: map[string]string{"default": apitest.ModelUUID},
-			})
+			return clientstore.New(filepath.Join(env.WorkDir, "store")).Set(t.Context(), known)
 		},
+		Condition: func(cond string) (bool, error) { return cond == kind, nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"agent": func(ts *testscript.TestScript, _ bool, args []string) {
 				message := ""
 				if len(args) > 2 {
 					message = args[2]
 				}
-				ts.Check(ts.Value(siteKey{}).(*fakeSite).setStatus(args[0], args[1], message))
+				ts.Check(siteOf(ts).setStatus(args[0], args[1], message))
 			},
-			"removed": func(ts *testscript.TestScript, _ bool, args []string) {
-				ts.Value(siteKey{}).(*fakeSite).remove(args[0])
-			},
-			"disconnect": func(ts *testscript.TestScript, _ bool, _ []string) {
-				ts.Value(siteKey{}).(*fakeSite).server.Disconnect()
-			},
+			"removed":    func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(siteOf(ts).remove(args[0])) },
+			"disconnect": func(ts *testscript.TestScript, _ bool, _ []string) { siteOf(ts).disconnect() },
 			"badca": func(ts *testscript.TestScript, _ bool, _ []string) {
-				store := clientstore.New(ts.Getenv("SLIPWAY_DATA"))
-				ts.Check(store.Update(t.Context(), func(c *clientstore.Contents) error {
+				ts.Check(clientstore.New(ts.Getenv("SLIPWAY_DATA")).Update(t.Context(), func(c *clientstore.Contents) error {
 					known := c.Controllers["slipway"]
-					known.CACert = ts.ReadFile("other-ca.pem")
+					known.CACert = other.CACert
 					c.Controllers["slipway"] = known
 					return nil
 				}))

@@ -121,7 +121,7 @@ func (a *app) status(ctx context.Context, ids []string) (statusView, error) {
 func fetchStatus(ctx context.Context, conn *api.Conn, c chosen, ids []string) (statusView, error) {
 	full, err := client.New(conn).FullStatus(ctx, ids...)
 	if err != nil {
-		return statusView{}, errors.Annotate(err, "cannot get the status")
+		return statusView{}, saying(err, "cannot get the status")
 	}
 	view := viewStatus(full, c)
 	for _, id := range ids {

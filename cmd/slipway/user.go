@@ -40,7 +40,7 @@ for it; it is never an argument.`,
 		defer conn.Close() // nothing is under way
 		_, err = usermanager.New(conn).Add(ctx, params.AddUser{UserName: name, DisplayName: *display, Password: password})
 		if err != nil {
-			return errors.Annotatef(err, "cannot add user %q", name)
+			return saying(err, "cannot add user %q", name)
 		}
 		fmt.Fprintf(a.stdout, "added user %s\n", name)
 		return nil
@@ -80,7 +80,7 @@ named user. It comes from a file, or you are asked for it; it is never an argume
 		}
 		defer conn.Close() // nothing is under way
 		if err := usermanager.New(conn).SetPassword(ctx, "user-"+name, password); err != nil {
-			return errors.Annotatef(err, "cannot change the password of %q", name)
+			return saying(err, "cannot change the password of %q", name)
 		}
 		if name == s.account.User {
 			if err := a.notePassword(ctx, s, password); err != nil {

@@ -46,7 +46,7 @@ agent file with which it logs in. The file holds a secret that is told this once
 		defer conn.Close() // nothing is under way
 		identity, err := modelworkers.New(conn).Add(ctx, args[0])
 		if err != nil {
-			return errors.Annotatef(err, "cannot add worker %q", args[0])
+			return saying(err, "cannot add worker %q", args[0])
 		}
 		if err := agentfile.Write(*out, fileOf(identity, conn)); err != nil {
 			return errors.Annotatef(err, "worker %q is added, but its file is not written: remove it and try again", args[0])
@@ -97,7 +97,7 @@ func (a *app) removeWorkerCommand() *cobra.Command {
 			}
 			defer conn.Close() // nothing is under way
 			if err := modelworkers.New(conn).Remove(ctx, args[0]); err != nil {
-				return errors.Annotatef(err, "cannot remove worker %q", args[0])
+				return saying(err, "cannot remove worker %q", args[0])
 			}
 			fmt.Fprintf(a.stdout, "removed worker %s\n", args[0])
 			return nil
