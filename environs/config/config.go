@@ -76,6 +76,7 @@ func checkBases(set Attrs) error {
 	return nil
 }
 
+// invalidf returns an error satisfying errors.NotValid with just the text given.
 func invalidf(format string, args ...any) error {
 	return errors.WithType(errors.Errorf(format, args...), errors.NotValid)
 }
@@ -86,6 +87,7 @@ func Validate(cfg, old *Config) error {
 	return validateChange(Fields(), cfg, old)
 }
 
+// validateChange is Validate for the settings of one table.
 func validateChange(schema Schema, cfg, old *Config) error {
 	if old == nil {
 		return nil

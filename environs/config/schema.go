@@ -177,6 +177,8 @@ func (f Field) bad(value any, why string) error {
 	return errors.Errorf("invalid %s %q: %s", f.Name, fmt.Sprint(value), why)
 }
 
+// convert brings value into the form of f's kind, and reports false if it is
+// of no such kind.
 func (f Field) convert(value any) (any, bool) {
 	switch f.Kind {
 	case Bool:
@@ -197,6 +199,8 @@ func (f Field) convert(value any) (any, bool) {
 	return nil, false
 }
 
+// toBool and those below convert what people, JSON and code write for a kind
+// into how it is kept. They report false for anything else.
 func toBool(value any) (any, bool) {
 	switch v := value.(type) {
 	case bool:

@@ -93,6 +93,9 @@ var replaced = map[string]string{
 	"ca-private-key-path":  "ca-private-key",
 }
 
+// The checks below say what would be right; Field puts what was wrong before
+// it. They are given values of their field's kind only.
+
 func checkName(value any) error {
 	if !tag.IsValidModelName(value.(string)) {
 		return errors.New("want lower-case letters, digits and hyphens, not starting with a hyphen")

@@ -40,10 +40,11 @@ type agents struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  bool
+	closed  bool // no more are started
 	running map[instance.ID]context.CancelFunc
 }
 
+// newAgents returns the place where agents run, with none in it.
 func newAgents(run AgentFunc) *agents {
 	// Agents live as long as the rack, whose close ends the context.
 	ctx, cancel := context.WithCancel(context.Background())

@@ -46,7 +46,7 @@ func (c DialConfig) GoString() string { return c.String() }
 // its errors are of the same kinds; that the rack cannot be reached is
 // environs.ErrBusy. Its methods may be called by many goroutines at once.
 type Client struct {
-	config DialConfig
+	config DialConfig // complete: no field is zero
 	http   *http.Client
 }
 
@@ -74,7 +74,8 @@ func Dial(c DialConfig) (*Client, error) {
 // Close gives up idle connections. The Client may still be used.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call makes one request within a time limit.
+// call makes one request within a time limit. A nil q sends no body. What the
+// rack reports as an error comes back as one of the same kind.
 func (c *Client) call(ctx context.Context, method, path string, limit time.Duration, q, a any) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -125,7 +126,8 @@ func (c *Client) Describe(ctx context.Context) (Description, error) {
 	return d, err
 }
 
-// Start is Rack.Start.
+// Start is Rack.Start. When its time is up, or ctx is done, the rack hears of
+// it and gives the start up.
 func (c *Client) Start(ctx context.Context, q StartRequest) (StartReply, error) {
 	var a StartReply
 	err := c.call(ctx, http.MethodPost, pathStart, c.config.StartTimeout, q, &a)
@@ -139,7 +141,7 @@ func (c *Client) List(ctx context.Context, q ListRequest) ([]environs.Instance, 
 	return a, err
 }
 
-// Stop is Rack.Stop.
+// Stop is Rack.Stop: one result for each id, in the same order.
 func (c *Client) Stop(ctx context.Context, q StopRequest) ([]error, error) {
 	var a stopReply
 	if err := c.call(ctx, http.MethodPost, pathStop, c.config.Timeout, q, &a); err != nil {

@@ -19,9 +19,9 @@ import (
 // instance-type asks for.
 type Kind struct {
 	Name     string   `json:"name"`
-	Arch     string   `json:"arch"`
+	Arch     string   `json:"arch"` // one of package arch
 	Cores    uint64   `json:"cores"`
-	CPUPower uint64   `json:"cpu-power"`
+	CPUPower uint64   `json:"cpu-power"` // 100 is about one year-2007 core
 	Mem      uint64   `json:"mem"`       // MiB
 	RootDisk uint64   `json:"root-disk"` // MiB
 	Tags     []string `json:"tags,omitempty"`
@@ -54,6 +54,7 @@ type Description struct {
 	Kinds []Kind          `json:"kinds"`
 }
 
+// zone finds a zone by name.
 func (d Description) zone(name string) (environs.Zone, bool) {
 	i := slices.IndexFunc(d.Zones, func(z environs.Zone) bool { return z.Name == name })
 	if i < 0 {
@@ -62,6 +63,8 @@ func (d Description) zone(name string) (environs.Zone, bool) {
 	return d.Zones[i], true
 }
 
+// kind finds a kind of hardware by name. One that the rack no longer has, as
+// after a restart with another catalogue, is known by its name alone.
 func (d Description) kind(name string) Kind {
 	i := slices.IndexFunc(d.Kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
@@ -118,7 +121,8 @@ func (d Description) fitting(v constraints.Value) ([]Kind, error) {
 	return fit, nil
 }
 
-// validator returns what the rack can do with constraints.
+// validator returns what the rack can do with constraints. An instance type
+// fixes all that the other demands are about, so it goes with none of them.
 func (d Description) validator() *constraints.Validator {
 	var arches, names []string
 	for _, k := range d.Kinds {
@@ -144,6 +148,8 @@ type directive struct {
 	fail int    // how many starts of the machine fail first
 }
 
+// parsePlacement reads a placement; empty text asks for nothing. Its error
+// satisfies errors.NotValid and says what zones there are.
 func (d Description) parsePlacement(text string) (directive, error) {
 	var out directive
 	if text == "" {

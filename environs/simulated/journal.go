@@ -48,9 +48,9 @@ const format = "slipway-rack-1"
 // of agents, so only its owner can read it.
 type journal struct {
 	path  string
-	file  *os.File
-	lock  *os.File
-	lines int
+	file  *os.File // open for adding lines
+	lock  *os.File // held while the journal is open
+	lines int      // in the file
 }
 
 // openJournal opens the journal in dir, which is made if it is not there, and
@@ -173,6 +173,7 @@ func (j *journal) add(rec record) error {
 // bloated reports whether most lines no longer matter.
 func (j *journal) bloated(instances int) bool { return j.lines > 1000+4*instances }
 
+// close lets another process open the journal.
 func (j *journal) close() {
 	_ = j.file.Close() // nothing was buffered
 	_ = j.lock.Close()

@@ -52,6 +52,7 @@ func (Provider) Schema() config.Schema {
 	}
 }
 
+// checkURL accepts the address of a rack.
 func checkURL(value any) error {
 	return DialConfig{URL: value.(string), Token: "any"}.Validate()
 }
@@ -93,20 +94,22 @@ func (p Provider) backend(cfg *config.Config) (Backend, error) {
 // environ is a rack as one model sees it.
 type environ struct {
 	provider    Provider
-	site, model string
+	site, model string // UUIDs of whose instances these are
 
 	mu   sync.Mutex
 	rack Backend
 	has  *Description // nil until it was asked for
 }
 
+// backend returns the rack in use now.
 func (e *environ) backend() Backend {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rack
 }
 
-// SetConfig implements environs.Environ.
+// SetConfig implements environs.Environ. Calls under way go on at the rack
+// where they began.
 func (e *environ) SetConfig(_ context.Context, cfg *config.Config) error {
 	rack, err := e.provider.backend(cfg)
 	if err != nil {
@@ -232,7 +235,8 @@ func (e *environ) Instances(ctx context.Context, ids []instance.ID) ([]environs.
 // MaintainInstance implements environs.InstanceBroker: there is nothing to do.
 func (e *environ) MaintainInstance(context.Context, string, instance.ID) error { return nil }
 
-// Destroy implements environs.Environ.
+// Destroy implements environs.Environ. The first instance that cannot be
+// stopped is the error; the others are stopped all the same.
 func (e *environ) Destroy(ctx context.Context) error {
 	all, err := e.AllInstances(ctx)
 	if err != nil {

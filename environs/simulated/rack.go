@@ -47,17 +47,17 @@ type Rack struct {
 	has     Description
 	agents  *agents
 
-	mu         sync.Mutex
+	mu         sync.Mutex // held for no longer than a write to the journal
 	closed     bool
 	behaviour  Behaviour
-	faults     []MachineFault
+	faults     []MachineFault // those that have times left
 	instances  map[instance.ID]*machine
 	owners     map[environs.Owner]*machine
-	used       map[slot]int
-	population map[modelKey]map[string]int
-	tries      map[string]int // by call and machine
-	next       uint64         // the number of the next instance
-	journal    *journal       // nil if nothing is kept
+	used       map[slot]int                // how many of a kind are taken in a zone
+	population map[modelKey]map[string]int // instances by zone
+	tries      map[string]int              // by call and machine
+	next       uint64                      // the number of the next instance
+	journal    *journal                    // nil if nothing is kept
 }
 
 // machine is an instance in the rack.
@@ -135,6 +135,7 @@ func (r *Rack) load() error {
 	return nil
 }
 
+// behaviourFile is where SetBehaviour keeps what it was told.
 func (r *Rack) behaviourFile() string { return filepath.Join(r.dataDir, "behaviour.json") }
 
 // Close ends all agents and waits for them. What the data directory holds stays
@@ -247,6 +248,8 @@ func (r *Rack) instance(m *machine) environs.Instance {
 		ID: m.ID, Owner: m.Owner, Nonce: m.Agent.Nonce, Status: status.Running, Message: "running in " + m.Zone,
 		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone),
 	}
+	// What is still being started is listed too, so that whoever stops it
+	// ends the start.
 	if !m.running {
 		// Without a nonce nobody takes it for an instance to be recorded: its
 		// start may still be given up.

@@ -67,6 +67,8 @@ func NewServer(rack *Rack, token string) http.Handler {
 	return s.authenticate(mux)
 }
 
+// stop answers a StopRequest: one entry for each instance, even if all of
+// them failed.
 func (s *server) stop(ctx context.Context, q StopRequest) (stopReply, error) {
 	results, err := s.rack.Stop(ctx, q)
 	reply := stopReply{Results: make([]*wireError, len(results))}
@@ -104,6 +106,7 @@ func handle[Q, A any](mux *http.ServeMux, pattern string, f func(context.Context
 	})
 }
 
+// answer writes a, or err with the HTTP status of its kind.
 func answer(w http.ResponseWriter, a any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	wire, code := toWire(err)

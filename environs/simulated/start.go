@@ -177,6 +177,7 @@ func (r *Rack) room(q StartRequest, only string, kinds []Kind, t throw) (zone, k
 			}
 		}
 	}
+	// Room may come: the error says to try again, and what it is that lacks.
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = k.Name
@@ -191,14 +192,16 @@ func (r *Rack) room(q StartRequest, only string, kinds []Kind, t throw) (zone, k
 		q.Owner.MachineID, names, where), environs.ErrZone)
 }
 
-// release forgets a machine whose start has failed.
+// release forgets a machine whose start has failed, as if it had never been
+// reserved; it may have been stopped meanwhile.
 func (r *Rack) release(m *machine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.displace(m)
 }
 
-// commit makes a machine run, for good.
+// commit makes a machine run, for good: it is in the journal before anyone
+// hears of it.
 func (r *Rack) commit(m *machine) (StartReply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
