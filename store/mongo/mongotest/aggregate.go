@@ -100,7 +100,7 @@ func aggregate(c *call) (bson.D, *cmdError) {
 	if err != nil {
 		return nil, err
 	}
-	hits, err := c.query(c.e.coll(ns, false), nil, seq)
+	hits, err := c.query(c.e.coll(ns, false), nil, seq, 0)
 	if err != nil {
 		return nil, err
 	}

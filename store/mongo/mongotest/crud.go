@@ -1,6 +1,9 @@
 package mongotest
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -17,8 +20,8 @@ type found struct {
 }
 
 // query finds the documents of coll that match filter, in the order of their
-// ids. coll may be nil.
-func (c *call) query(coll *collection, filter bson.D, seq int64) ([]found, *cmdError) {
+// ids, at most limit if that is not zero. coll may be nil.
+func (c *call) query(coll *collection, filter bson.D, seq int64, limit int) ([]found, *cmdError) {
 	if coll == nil {
 		return nil, nil
 	}
@@ -27,53 +30,67 @@ func (c *call) query(coll *collection, filter bson.D, seq int64) ([]found, *cmdE
 		return nil, err
 	}
 	var out []found
-	for _, r := range coll.candidates(filter) {
+	for r := range coll.candidates(filter) {
 		v := r.at(c.txn, seq)
 		if v.doc != nil && m(v.doc) {
-			out = append(out, found{r, v})
+			if out = append(out, found{r, v}); len(out) == limit {
+				break
+			}
 		}
 	}
 	return out, nil
 }
 
-// candidates returns, in the order of their ids, records among which all that
+// candidates yields, in the order of their ids, records among which all that
 // match filter are.
-func (c *collection) candidates(filter bson.D) []*record {
+func (c *collection) candidates(filter bson.D) iter.Seq[*record] {
 	lo, hi := 0, len(c.sorted)
+	var set map[*record]int // what an index says, if one helps
+	indexed := false
 	for _, e := range filter {
 		ops, isOps := e.V.(bson.D)
 		isOps = isOps && len(ops) > 0 && strings.HasPrefix(ops[0].K, "$")
-		if e.K != "_id" {
-			if !isOps {
-				if out, ok := c.byIndex(e.K, e.V); ok {
-					return out
+		switch {
+		case e.K != "_id" && !isOps && !indexed:
+			set, indexed = c.byIndex(e.K, e.V)
+		case e.K == "_id" && !isOps:
+			return slices.Values(c.byIDs(e.V))
+		case e.K == "_id":
+			for _, op := range ops {
+				switch op.K {
+				case "$in":
+					ids, _ := op.V.(bson.A)
+					return slices.Values(c.byIDs(ids...))
+				case "$gt", "$gte":
+					lo = max(lo, c.place(op.V))
+				case "$lt", "$lte":
+					end := c.place(op.V)
+					if op.K == "$lte" && end < len(c.sorted) {
+						end++
+					}
+					hi = min(hi, end)
 				}
-			}
-			continue
-		}
-		if !isOps {
-			return c.byIDs(e.V)
-		}
-		for _, op := range ops {
-			switch op.K {
-			case "$in":
-				ids, _ := op.V.(bson.A)
-				return c.byIDs(ids...)
-			case "$gt", "$gte":
-				lo = max(lo, c.place(op.V))
-			case "$lt", "$lte":
-				end := c.place(op.V)
-				if op.K == "$lte" && end < len(c.sorted) {
-					end++
-				}
-				hi = min(hi, end)
 			}
 		}
 	}
 	if lo >= hi {
-		return nil
+		return slices.Values[[]*record](nil)
 	}
-	return c.sorted[lo:hi]
+	if !indexed {
+		return slices.Values(c.sorted[lo:hi])
+	}
+	if len(set)*8 < hi-lo { // sorting few is cheaper than passing many by
+		out := slices.Collect(maps.Keys(set))
+		sortByID(out)
+		return slices.Values(out)
+	}
+	return func(yield func(*record) bool) {
+		for _, r := range c.sorted[lo:hi] {
+			if set[r] > 0 && !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 func (c *collection) byIDs(ids ...any) []*record {
@@ -89,18 +106,13 @@ func (c *collection) byIDs(ids ...any) []*record {
 	return out
 }
 
-func (c *collection) byIndex(field string, v any) ([]*record, bool) {
+// byIndex returns the records that an index has for a value, and whether there
+// is an index on the field.
+func (c *collection) byIndex(field string, v any) (map[*record]int, bool) {
 	for i := range c.indexes {
-		if c.indexes[i].field != field || v == nil {
-			continue
+		if c.indexes[i].field == field && v != nil {
+			return c.indexes[i].records[idKey(v)], true
 		}
-		set := c.indexes[i].records[idKey(v)]
-		out := make([]*record, 0, len(set))
-		for r := range set {
-			out = append(out, r)
-		}
-		sortByID(out)
-		return out, true
 	}
 	return nil, false
 }
@@ -150,11 +162,16 @@ func find(c *call) (bson.D, *cmdError) {
 		return nil, err
 	}
 	filter, _ := get(c.cmd, "filter").(bson.D)
-	hits, err := c.query(c.e.coll(ns, false), filter, seq)
+	order, _ := get(c.cmd, "sort").(bson.D)
+	byID := len(order) == 0 || order[0].K == "_id" && bson.Compare(order[0].V, int64(1)) == 0
+	enough := 0
+	if limit := c.number("limit"); byID && limit > 0 {
+		enough = limit + c.number("skip")
+	}
+	hits, err := c.query(c.e.coll(ns, false), filter, seq, enough)
 	if err != nil {
 		return nil, err
 	}
-	order, _ := get(c.cmd, "sort").(bson.D)
 	projection, _ := get(c.cmd, "projection").(bson.D)
 	docs := make([]bson.D, len(hits))
 	raws := make([]bson.Raw, len(hits))
@@ -162,7 +179,7 @@ func find(c *call) (bson.D, *cmdError) {
 		docs[i], raws[i] = h.ver.doc, h.ver.raw
 	}
 	// Hits come in the order of ids already.
-	if len(order) > 0 && !(order[0].K == "_id" && bson.Compare(order[0].V, int64(1)) == 0) {
+	if !byID {
 		if err := sortDocs(docs, order); err != nil {
 			return nil, err
 		}
@@ -218,7 +235,7 @@ func count(c *call) (bson.D, *cmdError) {
 		return nil, err
 	}
 	filter, _ := get(c.cmd, "query").(bson.D)
-	hits, err := c.query(c.e.coll(ns, false), filter, c.e.seq)
+	hits, err := c.query(c.e.coll(ns, false), filter, c.e.seq, 0)
 	return bson.New("n", int32(len(hits))), err
 }
 
@@ -319,7 +336,7 @@ func update(c *call) (bson.D, *cmdError) {
 			return failf(codeNotImplemented, "the double knows no update by a pipeline")
 		}
 		multi, upsert := get(st, "multi") == true, get(st, "upsert") == true
-		hits, err := c.query(coll, q, c.reading())
+		hits, err := c.query(coll, q, c.reading(), 0)
 		if err != nil {
 			return err
 		}
@@ -408,7 +425,7 @@ func remove(c *call) (bson.D, *cmdError) {
 	n := 0
 	failures, err := c.statements(list, func(_ int, st bson.D) *cmdError {
 		q, _ := get(st, "q").(bson.D)
-		hits, err := c.query(coll, q, c.reading())
+		hits, err := c.query(coll, q, c.reading(), 0)
 		if err != nil {
 			return err
 		}
@@ -443,7 +460,7 @@ func findAndModify(c *call) (bson.D, *cmdError) {
 	coll := c.e.coll(ns, true)
 	var out bson.D
 	err = c.settle(func() *cmdError {
-		hits, err := c.query(coll, q, c.reading())
+		hits, err := c.query(coll, q, c.reading(), 0)
 		if err != nil {
 			return err
 		}

@@ -108,18 +108,11 @@ func operator(path string, op bson.E) (matcher, *cmdError) {
 		return ordered(func(c int) bool { return c <= 0 }), nil
 	case "$in", "$nin":
 		list, _ := op.V.(bson.A)
-		hasNull := false
+		wanted := make(map[string]bool, len(list))
 		for _, x := range list {
-			hasNull = hasNull || x == nil
+			wanted[idKey(x)] = true
 		}
-		in := field(path, func(v any, _ bool) bool {
-			for _, x := range list {
-				if equal(v, x) {
-					return true
-				}
-			}
-			return false
-		}, hasNull)
+		in := field(path, func(v any, _ bool) bool { return wanted[idKey(v)] }, wanted[idKey(nil)])
 		if op.K == "$in" {
 			return in, nil
 		}
