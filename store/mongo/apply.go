@@ -19,7 +19,8 @@ const (
 	maxCommand    = 32 << 20
 )
 
-// Apply applies all operations or none.
+// Apply applies all operations or none. When ctx ends while the server is at
+// work, the error is that of ctx and the batch may have been applied.
 func (s *Store) Apply(ctx context.Context, ops []store.Op) error {
 	if err := s.checkOps(ops); err != nil {
 		return err
