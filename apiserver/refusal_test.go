@@ -29,7 +29,7 @@ type method struct {
 }
 
 // methods reads facades.golden, which another test holds to the table.
-func methods(t *testing.T) []method {
+func methods(t testing.TB) []method {
 	t.Helper()
 	f, err := os.Open("testdata/facades.golden")
 	if err != nil {
