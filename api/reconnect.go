@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/worker"
@@ -60,7 +61,11 @@ func (r *Reconnector) Run(ctx context.Context, use func(ctx context.Context, c *
 			return errors.Trace(err)
 		case err != nil:
 			failures++
-			logger.Warningf("try %d to connect: %v", failures, err)
+			level := loggo.WARNING
+			if errors.Is(err, errors.NotProvisioned) {
+				level = loggo.DEBUG // an instance may be faster than the record of it
+			}
+			logger.Logf(level, "try %d to connect: %v", failures, err)
 		default:
 			info.Addrs = merge(conn.Addrs(), r.Info.Addrs)
 			began := time.Now()

@@ -35,7 +35,7 @@ func (c *Client) Add(ctx context.Context, user params.AddUser) (string, error) {
 	}))
 }
 
-// Info describes users, given by tag.
+// Info describes users, given by tag; no tags mean all users.
 func (c *Client) Info(ctx context.Context, tags ...string) ([]api.Result[params.UserInfo], error) {
 	args := params.UserInfoRequest{Entities: make([]params.Entity, len(tags)), IncludeDisabled: true}
 	for i, tag := range tags {
@@ -45,7 +45,11 @@ func (c *Client) Info(ctx context.Context, tags ...string) ([]api.Result[params.
 	if err := c.call(ctx, "UserInfo", args, &r); err != nil {
 		return nil, err
 	}
-	return api.ResultsOf(r.Results, len(tags), func(r *params.UserInfoResult) (params.UserInfo, *params.Error) {
+	want := len(tags)
+	if want == 0 {
+		want = len(r.Results)
+	}
+	return api.ResultsOf(r.Results, want, func(r *params.UserInfoResult) (params.UserInfo, *params.Error) {
 		if r.Result == nil {
 			return params.UserInfo{}, r.Error
 		}
