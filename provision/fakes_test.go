@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/provision/disk"
 	"github.com/slipway-project/slipway/provision/disk/disktest"
 	"github.com/slipway-project/slipway/provision/health"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 const gib = 1 << 30
@@ -83,23 +84,23 @@ type images struct {
 	m     *disktest.Machine
 	size  int64
 	check error
-	write func(ctx context.Context, target provision.ImageTarget) error
+	write func(ctx context.Context, target image.Target) error
 }
 
-func (i *images) Check(_ context.Context, image config.Image) (string, int64, error) {
+func (i *images) Check(_ context.Context, order config.Image) (string, int64, error) {
 	i.m.Note("check image")
-	return image.URLs[0], i.size, i.check
+	return order.URLs[0], i.size, i.check
 }
 
-func (i *images) Write(ctx context.Context, _ config.Image, target provision.ImageTarget) (provision.ImageResult, error) {
+func (i *images) Write(ctx context.Context, _ config.Image, target image.Target) (image.Result, error) {
 	i.m.Note("write image")
 	if i.write != nil {
 		if err := i.write(ctx, target); err != nil {
-			return provision.ImageResult{}, err
+			return image.Result{}, err
 		}
-		return provision.ImageResult{Bytes: 1}, nil
+		return image.Result{Bytes: 1}, nil
 	}
-	return provision.ImageResult{Bytes: 64 << 20, Checksum: "sha256:00", Format: "raw"}, writeSystem(target.Device)
+	return image.Result{Bytes: 64 << 20, Checksum: "sha256:00", Format: "raw"}, writeSystem(target.Device)
 }
 
 // writeSystem writes a GPT for a 64 MiB disk with an EFI system partition and a root.

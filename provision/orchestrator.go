@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-project/slipway/provision/config"
 	"github.com/slipway-project/slipway/provision/disk"
 	"github.com/slipway-project/slipway/provision/health"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 // HealthReporter is an optional provider capability for reporting health check results.
@@ -28,22 +29,10 @@ type Images interface {
 	Check(ctx context.Context, image config.Image) (url string, size int64, err error)
 	// Write writes the image's content to target and verifies it. Unless it returns nil,
 	// nothing on target can be booted.
-	Write(ctx context.Context, image config.Image, target ImageTarget) (ImageResult, error)
+	Write(ctx context.Context, image config.Image, target image.Target) (image.Result, error)
 }
 
-// ImageTarget is where an image goes.
-type ImageTarget struct {
-	URL    string // of those in the image
-	Device disk.Device
-	Size   int64 // of the device, bytes
-}
-
-// ImageResult is what was written.
-type ImageResult struct {
-	Bytes    int64  // of content
-	Checksum string // "sha256:" and digits of the content
-	Format   string // what was detected, such as "zstd"
-}
+var _ Images = (*image.Writer)(nil)
 
 // KexecLoader loads a kernel to be started later. It returns an error satisfying
 // errors.NotSupported if the machine's kernel cannot.
@@ -52,12 +41,12 @@ type KexecLoader interface {
 }
 
 // Options say where and how an Orchestrator works. The zero value is right on a
-// machine that is being installed, but for Images.
+// machine that is being installed.
 type Options struct {
 	Root       string        // where the installed system is mounted; "" means /newroot
 	Deploy     string        // files brought along; "" means /deploy
 	Checkpoint string        // file to resume from; "" keeps none
-	Images     Images        // nil refuses to provision
+	Images     Images        // nil means an image.Writer with its defaults
 	Kexec      KexecLoader   // nil never loads a kernel
 	Arch       string        // of the machine, as Go names it; "" means this program's
 	Random     io.Reader     // GUIDs of a layout; nil means crypto/rand
@@ -94,6 +83,9 @@ func (o *Orchestrator) SetOptions(opts Options) {
 	}
 	if opts.Arch == "" {
 		opts.Arch = runtime.GOARCH
+	}
+	if opts.Images == nil {
+		opts.Images = image.NewWriter(image.Config{Arch: opts.Arch})
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Reader

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-project/slipway/provision"
 	"github.com/slipway-project/slipway/provision/config"
 	"github.com/slipway-project/slipway/provision/disk/disktest"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 func TestLists(t *testing.T) {
@@ -62,7 +63,7 @@ func TestProvisionWithLayoutCommands(t *testing.T) {
 	r.m.Backing("vg0/root", 256<<20)
 	r.m.Answer("lvm lvs", "  /dev/vg0/root root 268435456\n  /dev/vg0/swap swap 67108864\n", nil)
 	r.m.Do("lvm pvcreate", func() { writeAt(t, r.m.File("sda"), 65<<20+512, "LABELONE") })
-	r.images.write = func(_ context.Context, target provision.ImageTarget) error {
+	r.images.write = func(_ context.Context, target image.Target) error {
 		super := make([]byte, 1024)
 		super[56], super[57], super[96] = 0x53, 0xEF, 0x40
 		_, err := target.Device.WriteAt(super, 1024)
@@ -318,7 +319,7 @@ func TestRetries(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			n := 0
-			r.images.write = func(_ context.Context, target provision.ImageTarget) error {
+			r.images.write = func(_ context.Context, target image.Target) error {
 				if n++; n <= tc.fails {
 					return tc.err
 				}
@@ -335,7 +336,7 @@ func TestRetries(t *testing.T) {
 
 func TestAStepBeyondItsTimeSaysSo(t *testing.T) {
 	r := newRig(t, nil)
-	r.images.write = func(ctx context.Context, _ provision.ImageTarget) error {
+	r.images.write = func(ctx context.Context, _ image.Target) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/provision/config"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 // reportTimeout bounds the reports around a step; the provider has retries of its own.
@@ -95,7 +96,7 @@ func try1(ctx context.Context, s plannedStep) error {
 
 // final reports whether another try cannot help.
 func final(err error) bool {
-	for _, kind := range []error{ErrFinal, config.ErrRefused, errors.NotValid, errors.NotSupported, errors.Unauthorized} {
+	for _, kind := range []error{ErrFinal, config.ErrRefused, image.ErrMismatch, image.ErrTooLarge, errors.NotValid, errors.NotSupported, errors.Unauthorized} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-project/slipway/provision/config"
 	"github.com/slipway-project/slipway/provision/disk"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 // noFirmware says that the machine was not started by UEFI.
@@ -87,9 +88,6 @@ func (o *Orchestrator) target() (disk.Info, error) {
 
 // verifyImage finds out, before anything is wiped, that an image can be had and fits.
 func (o *Orchestrator) verifyImage(ctx context.Context) error {
-	if o.opts.Images == nil {
-		return errors.NotSupportedf("writing images in this installer")
-	}
 	url, size, err := o.opts.Images.Check(ctx, o.cfg.Image)
 	if err != nil {
 		return err
@@ -234,7 +232,7 @@ func (o *Orchestrator) streamImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	result, err := o.opts.Images.Write(ctx, o.cfg.Image, ImageTarget{URL: o.facts().Image, Device: d, Size: size})
+	result, err := o.opts.Images.Write(ctx, o.cfg.Image, image.Target{URL: o.facts().Image, Device: d, Size: size})
 	if err != nil {
 		return errors.Annotatef(err, "cannot write image to %s", i)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-project/slipway/internal/testlog"
 	"github.com/slipway-project/slipway/provision"
 	"github.com/slipway-project/slipway/provision/config"
+	"github.com/slipway-project/slipway/provision/image"
 )
 
 // order fails the test unless the lines stand in the log in this order.
@@ -138,7 +139,7 @@ func TestTrapNothingOfTheNetworkOrTheDiskHappensInADryRun(t *testing.T) {
 func TestTrapARetryInTheSameProcessBeginsWithNothingMounted(t *testing.T) {
 	r := newRig(t, nil)
 	tries := 0
-	r.images.write = func(_ context.Context, target provision.ImageTarget) error {
+	r.images.write = func(_ context.Context, target image.Target) error {
 		if tries++; tries == 1 {
 			return errors.NewNotValid(nil, "cut")
 		}

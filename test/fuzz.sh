@@ -6,7 +6,7 @@ time=${FUZZTIME:-10s}
 n=0
 while IFS=: read -r file name; do
 	echo "--- $name in $(dirname "$file") for $time"
-	go test -run '^$' -fuzz "^$name\$" -fuzztime "$time" "./$(dirname "$file")"
+	go test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 10x "./$(dirname "$file")"
 	n=$((n + 1))
 done < <(git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's/^([^:]+):func (Fuzz[A-Za-z0-9_]+).*/\1:\2/')
 [ "$n" -gt 0 ] || { echo "no fuzz target found"; exit 1; }

@@ -87,10 +87,21 @@ func (i *Image) Validate() error {
 	if (i.Signature.URL == "") != (i.Signature.PublicKey == "") {
 		return errors.NotValidf("image signature without both a URL and a public key")
 	}
-	if i.Checksum == "" && i.Signature.URL == "" && !i.Unverified {
+	if i.Checksum == "" && i.Signature.URL == "" && !i.Unverified && !i.pinned() {
 		return errors.NotValidf("image with neither checksum nor signature (allow-unverified switches this check off)")
 	}
 	return nil
+}
+
+// pinned reports whether all URLs are OCI references by digest, which say themselves
+// what is right.
+func (i *Image) pinned() bool {
+	for _, u := range i.URLs {
+		if !strings.HasPrefix(u, "oci://") || !strings.Contains(u, "@sha256:") {
+			return false
+		}
+	}
+	return true
 }
 
 // ParseChecksum splits "sha256:HEX" or "sha512:HEX" into the algorithm's name,
