@@ -10,6 +10,8 @@ parts=(
 	"storecrash -"
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
+	"userdata cloud-init python3"
+	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools"
 )
 
 only=("$@")

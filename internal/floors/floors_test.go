@@ -60,6 +60,8 @@ var floors = map[string]int{
 	"apiserver":            6,
 	"environs/simulated":   5,
 	"environs/lxd":         5,
+	"environs/lxd/rest":    3,
+	"environs/lxd/lxdtest": 3,
 	"environs/baremetal":   5,
 	"environs/baremetal/*": 5, // back ends
 	"environs/all":         6,

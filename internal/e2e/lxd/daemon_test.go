@@ -1,0 +1,222 @@
+//go:build e2e
+
+package lxd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemon is the LXD that all tests of this package share.
+var daemon *lxdDaemon
+
+func TestMain(m *testing.M) {
+	var err error
+	if daemon, err = newDaemon(); err == nil {
+		if err = daemon.start(); err == nil {
+			err = daemon.prepare()
+		}
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot run LXD:", err)
+	} else {
+		code = m.Run()
+	}
+	if daemon != nil {
+		if err := daemon.clean(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot clean up:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// lxdDaemon is a daemon with a state folder of its own.
+type lxdDaemon struct {
+	dir      string
+	cmd      *exec.Cmd
+	done     chan struct{}
+	projects atomic.Int32
+}
+
+func newDaemon() (*lxdDaemon, error) {
+	dir, err := os.MkdirTemp("", "slipway-lxd")
+	if err != nil {
+		return nil, err
+	}
+	return &lxdDaemon{dir: dir}, os.Chmod(dir, 0o711) // containers' root must get through
+}
+
+func (d *lxdDaemon) state() string   { return filepath.Join(d.dir, "state") }
+func (d *lxdDaemon) address() string { return "unix://" + filepath.Join(d.state(), "unix.socket") }
+
+func (d *lxdDaemon) env() []string { return append(os.Environ(), "LXD_DIR="+d.state()) }
+
+// start runs the daemon and waits until it answers.
+func (d *lxdDaemon) start() error {
+	if err := os.MkdirAll(d.state(), 0o711); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.cmd = exec.Command("lxd", "--group", "root")
+	d.cmd.Env, d.cmd.Stdout, d.cmd.Stderr = d.env(), log, log
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	d.done = make(chan struct{})
+	go func() {
+		_ = d.cmd.Wait() // it ends by our signal
+		close(d.done)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "lxd", "waitready", "--timeout", "60")
+	cmd.Env = d.env()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("lxd waitready: %v %s", err, out)
+	}
+	return nil
+}
+
+// kill ends the daemon with a signal. Containers run on.
+func (d *lxdDaemon) kill(s syscall.Signal) {
+	_ = d.cmd.Process.Signal(s) // it may have ended
+	<-d.done
+}
+
+// lxc runs the command-line client.
+func (d *lxdDaemon) lxc(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "lxc", args...)
+	cmd.Env = append(d.env(), "HOME="+d.dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("lxc %s: %v: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+// must is lxc in a test.
+func (d *lxdDaemon) must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := d.lxc(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// prepare makes a storage pool, and the image "base": busybox, whose init runs
+// what a machine's image without systemd has to run.
+func (d *lxdDaemon) prepare() error {
+	for _, args := range [][]string{
+		{"storage", "create", "default", "dir"},
+		{"profile", "device", "add", "default", "root", "disk", "path=/", "pool=default"},
+	} {
+		if _, err := d.lxc(args...); err != nil {
+			return err
+		}
+	}
+	image, err := d.image()
+	if err != nil {
+		return err
+	}
+	_, err = d.lxc("image", "import", image, "--alias", "base")
+	return err
+}
+
+const inittab = `::sysinit:/bin/ip link set lo up
+::respawn:/bin/agent
+`
+
+// agentScript runs the agent, and rests when its job is done.
+const agentScript = `#!/bin/sh
+/var/lib/slipway/agent/current/provisionerd machine --agent-file /var/lib/slipway/agent.yaml >>/var/log/agent.log 2>&1 && exec sleep 86400
+sleep 1
+`
+
+func (d *lxdDaemon) image() (string, error) {
+	root := filepath.Join(d.dir, "image", "rootfs")
+	for _, dir := range []string{"bin", "sbin", "etc", "proc", "sys", "dev", "root", "tmp", "var/log"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return "", err
+		}
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return "", err
+	}
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return "", err
+	}
+	for name, content := range map[string]string{
+		"bin/busybox": string(program), "bin/agent": agentScript, "etc/inittab": inittab,
+		"../metadata.yaml": "architecture: x86_64\ncreation_date: 1700000000\nproperties:\n  os: busybox\n  release: \"1\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o755); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range []string{"bin/sh", "bin/sleep", "bin/ls", "bin/cat", "bin/stat", "bin/ip", "bin/ps", "sbin/init", "sbin/poweroff"} {
+		if err := os.Symlink("/bin/busybox", filepath.Join(root, name)); err != nil {
+			return "", err
+		}
+	}
+	image := filepath.Join(d.dir, "image.tar.gz")
+	out, err := exec.Command("tar", "-C", filepath.Join(d.dir, "image"), "--owner=0", "--group=0", "-czf", image, "metadata.yaml", "rootfs").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("tar: %v %s", err, out)
+	}
+	return image, nil
+}
+
+// project makes an LXD project, which has containers of its own. It ends with
+// the test, and so do its containers.
+func (d *lxdDaemon) project(t *testing.T) string {
+	t.Helper()
+	name := fmt.Sprint("p", d.projects.Add(1))
+	d.must(t, "project", "create", name, "-c", "features.images=false", "-c", "features.profiles=false")
+	t.Cleanup(func() {
+		for _, c := range d.containers(t, name) {
+			d.must(t, "delete", "--force", "--project", name, c)
+		}
+		d.must(t, "project", "delete", name)
+	})
+	return name
+}
+
+// containers returns the names of the containers in a project.
+func (d *lxdDaemon) containers(t *testing.T, project string) []string {
+	t.Helper()
+	return strings.Fields(d.must(t, "list", "--project", project, "--format", "csv", "--columns", "n"))
+}
+
+// clean ends the daemon and removes its folder.
+func (d *lxdDaemon) clean() error {
+	if d.cmd != nil && d.cmd.Process != nil {
+		d.kill(syscall.SIGPWR) // stops what runs, and ends
+	}
+	// The daemon leaves its own mounts behind.
+	for _, mount := range []string{"devlxd", "shmounts", "guestapi"} {
+		_ = syscall.Unmount(filepath.Join(d.state(), mount), syscall.MNT_DETACH) // it may not be there
+	}
+	return os.RemoveAll(d.dir)
+}
