@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,9 +21,14 @@ func (a *app) modelConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model-config [KEY | KEY=VALUE...]",
 		Short: "Show or change the settings of the model",
+		Long: `Show or change the settings of the model. Secrets are set, but never shown.
+
+KEY=@FILE takes the value from a file, and KEY=@- from the standard input, so
+that a secret is no argument; KEY=@@... sets a value that begins with one @.`,
 		Example: `  slipway model-config
   slipway model-config provisioner-harvest-mode
   slipway model-config http-proxy=http://proxy:3128 num-provision-workers=8
+  slipway model-config authorized-keys=@$HOME/.ssh/id_ed25519.pub
   slipway model-config --reset http-proxy,apt-mirror`,
 		Args: takes(0, -1),
 	}
@@ -40,9 +46,60 @@ func (a *app) modelConfigCommand() *cobra.Command {
 	return cmd
 }
 
+// maxSetting bounds what is read of a setting's file, in bytes.
+const maxSetting = 1 << 20
+
+// settings reads KEY=VALUE texts, each key once. A value that begins with @ is
+// the name of a file that holds the value, so that a secret need not be an
+// argument; @- is the standard input, and @@ begins a value with one @.
+func (a *app) settings(texts []string) (map[string]any, error) {
+	out := make(map[string]any, len(texts))
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, usagef("%q is not a setting: use KEY=VALUE", text)
+		}
+		if _, ok := out[key]; ok {
+			return nil, usagef("setting %q is given twice", key)
+		}
+		value, err := a.readSetting(value)
+		if err != nil {
+			return nil, errors.Annotatef(err, "cannot read setting %q", key)
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// readSetting returns the value that was typed, or that of the file which was,
+// without the last line's end.
+func (a *app) readSetting(typed string) (string, error) {
+	file, isFile := strings.CutPrefix(typed, "@")
+	if !isFile || strings.HasPrefix(file, "@") {
+		return file, nil
+	}
+	from := a.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", errors.Trace(err)
+		}
+		defer f.Close() // only read
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxSetting+1))
+	if err != nil {
+		return "", errors.Trace(err)
+	}
+	if len(text) > maxSetting {
+		return "", errors.Errorf("%s is longer than %d bytes", file, maxSetting)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
 // changeModelConfig sets and resets settings.
 func (a *app) changeModelConfig(ctx context.Context, args, reset []string) error {
-	settings, err := pairs(args)
+	settings, err := a.settings(args)
 	if err != nil {
 		return err
 	}
@@ -86,7 +143,7 @@ func (a *app) showModelConfig(ctx context.Context, f format, args []string) erro
 	}
 	value, ok := config[args[0]]
 	if !ok {
-		return errors.NewNotFound(nil, fmt.Sprintf("the model has no setting %q: \"slipway model-config\" shows those that there are", args[0]))
+		return errors.NewNotFound(nil, fmt.Sprintf("setting %q is not there, or is a secret and never shown: \"slipway model-config\" shows the others", args[0]))
 	}
 	return show(a.stdout, f, value.Value, func(w io.Writer) { fmt.Fprintln(w, textOf(value.Value)) })
 }

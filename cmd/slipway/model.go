@@ -86,13 +86,13 @@ func (a *app) addModelCommand() *cobra.Command {
   slipway add-model staging --config default-base=ubuntu@22.04 --no-switch`,
 		Args: takes(1, 1),
 	}
-	config := cmd.Flags().StringArray("config", nil, "setting KEY=VALUE of the new model")
+	config := cmd.Flags().StringArray("config", nil, "setting KEY=VALUE of the new model; KEY=@FILE reads it from a file")
 	stay := cmd.Flags().Bool("no-switch", false, "keep the current model current")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if !tag.IsValidModelName(args[0]) {
 			return usagef("%q is not a model name: use lower-case letters, digits and hyphens", args[0])
 		}
-		settings, err := pairs(*config)
+		settings, err := a.settings(*config)
 		if err != nil {
 			return err
 		}
@@ -125,22 +125,6 @@ func (a *app) addModelCommand() *cobra.Command {
 		return nil
 	})
 	return cmd
-}
-
-// pairs reads KEY=VALUE texts, each key once.
-func pairs(texts []string) (map[string]any, error) {
-	out := make(map[string]any, len(texts))
-	for _, text := range texts {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return nil, usagef("%q is not a setting: use KEY=VALUE", text)
-		}
-		if _, ok := out[key]; ok {
-			return nil, usagef("setting %q is given twice", key)
-		}
-		out[key] = value
-	}
-	return out, nil
 }
 
 func (a *app) destroyModelCommand() *cobra.Command {
