@@ -11,6 +11,8 @@ import (
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/slipway-project/slipway/internal/buildinfo"
 )
 
 // The exit codes.
@@ -105,6 +107,7 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
   slipway status --watch
   slipway wait --all --for started --timeout 10m
   slipway remove-machine 2`,
+		Version:       buildinfo.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -229,7 +229,7 @@ func (a *app) listModels(ctx context.Context, conn *api.Conn, s site) ([]params.
 		return nil, saying(err, "cannot list models")
 	}
 	slices.SortFunc(models, func(a, b params.UserModel) int { return strings.Compare(qualified(a.Model), qualified(b.Model)) })
-	return models, a.store().Update(ctx, func(c *clientstore.Contents) error {
+	err = a.store().Update(ctx, func(c *clientstore.Contents) error {
 		known := c.Models[s.name]
 		before := known.Models
 		known.Models = make(map[string]clientstore.Model, len(models))
@@ -245,6 +245,10 @@ func (a *app) listModels(ctx context.Context, conn *api.Conn, s site) ([]params.
 		c.Models[s.name] = known
 		return nil
 	})
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: cannot note the models: %v\n", err)
+	}
+	return models, nil
 }
 
 // forget takes a model that is gone out of the store. The command has failed
