@@ -88,7 +88,7 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 	groups, err := c.DistributionGroup(ctx, "0", "42")
 	note(groups, err)
 	prov, err := c.ProvisioningInfo(ctx, "0", "42")
-	note(prov[0].Value.Series, prov[1].Err)
+	tr.Note("%v, %v, %v", prov[0].Value.Series, prov[1].Err, err)
 	tools, err := c.FindTools(ctx, params.FindToolsParams{Number: "2.0.0", Major: -1, Minor: -1})
 	note(tools, err)
 	hps, err := c.APIHostPorts(ctx)
