@@ -5,6 +5,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +120,19 @@ func TestWatchdogBarksWithoutPings(t *testing.T) {
 func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPresence(time.Now()), tag.NewMachineTag("0")
+		w := p.WatchAgents("a")
+		event := func(want ...string) {
+			t.Helper()
+			select {
+			case got := <-w.Changes():
+				if !slices.Equal(got, want) {
+					t.Errorf("event = %q, want %q", got, want)
+				}
+			default:
+				t.Errorf("no event, want %q", want)
+			}
+		}
+		event()
 		if !p.AgentAlive("a", m) {
 			t.Error("an agent is missed right after the start")
 		}
@@ -127,14 +141,34 @@ func TestPresence(t *testing.T) {
 			t.Error("an agent that never came is not missed")
 		}
 		first, second := p.enter(agentKey{"a", m}), p.enter(agentKey{"a", m})
+		event("0")
 		first.Kill()
 		first.Kill()
 		if !p.AgentAlive("a", m) || p.AgentAlive("b", m) {
 			t.Error("want the agent there while it has a connection, in its own model alone")
 		}
 		second.Kill()
-		if p.AgentAlive("a", m) || len(p.conns) != 0 {
+		time.Sleep(graceTime - time.Second)
+		third := p.enter(agentKey{"a", m}) // it came back in time
+		time.Sleep(time.Hour)
+		if !p.AgentAlive("a", m) || len(w.Changes()) != 0 {
+			t.Error("an agent that came back at once was missed")
+		}
+		third.Kill()
+		time.Sleep(graceTime + time.Second)
+		if p.AgentAlive("a", m) || len(p.agents) != 0 {
 			t.Error("an agent whose connections are gone is there")
 		}
+		event("0")
+		p.enter(agentKey{"a", m})
+		p.enter(agentKey{"a", tag.NewMachineTag("1")})
+		p.enter(agentKey{"b", m})
+		event("0", "1") // what nobody has read is one event
+		w.Kill()
+		w.Kill()
+		if _, ok := <-w.Changes(); ok || len(p.watchers) != 0 {
+			t.Error("the watcher goes on after Kill")
+		}
+		p.close()
 	})
 }

@@ -1,15 +1,22 @@
 package apiserver
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/watcher"
 )
 
-// settleTime is how long after the server's start an agent that is not
-// connected does not count as gone.
-const settleTime = 30 * time.Second
+// How long an agent that is not connected does not count as gone: after the
+// server's start, and after its last connection has ended, so that one which
+// comes back at once is not missed.
+const (
+	settleTime = 30 * time.Second
+	graceTime  = 5 * time.Second
+)
 
 // agentKey names an agent.
 type agentKey struct {
@@ -18,23 +25,66 @@ type agentKey struct {
 }
 
 // presence knows which agents are connected to this server. It keeps nothing:
-// an agent is there while its connection is.
+// an agent is there while its connection is, and a little longer.
 type presence struct {
 	settled time.Time // from then on, who is not there is gone
 
-	mu    sync.Mutex
-	conns map[agentKey]int
+	mu       sync.Mutex
+	agents   map[agentKey]*agentPresence
+	watchers map[string]map[*agentsWatcher]bool // by model
+	closed   bool
+}
+
+// agentPresence is an agent that is there.
+type agentPresence struct {
+	conns int
+	leave *time.Timer // makes it count as gone; nil while it has a connection
 }
 
 func newPresence(now time.Time) *presence {
-	return &presence{settled: now.Add(settleTime), conns: make(map[agentKey]int)}
+	return &presence{
+		settled: now.Add(settleTime), agents: make(map[agentKey]*agentPresence), watchers: make(map[string]map[*agentsWatcher]bool),
+	}
+}
+
+// close stops what waits to happen.
+func (p *presence) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, a := range p.agents {
+		if a.leave != nil {
+			a.leave.Stop()
+		}
+	}
 }
 
 // AgentAlive implements common.Presence.
 func (p *presence) AgentAlive(modelUUID string, t tag.Tag) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.conns[agentKey{modelUUID, t}] > 0 || time.Now().Before(p.settled)
+	return p.agents[agentKey{modelUUID, t}] != nil || time.Now().Before(p.settled)
+}
+
+// WatchAgents implements common.Presence.
+func (p *presence) WatchAgents(modelUUID string) watcher.StringsWatcher {
+	w := &agentsWatcher{p: p, model: modelUUID, out: make(chan []string, 1)}
+	w.out <- []string{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watchers[modelUUID] == nil {
+		p.watchers[modelUUID] = make(map[*agentsWatcher]bool)
+	}
+	p.watchers[modelUUID][w] = true
+	return w
+}
+
+// tell tells the watchers of a model that an agent came or went. The lock is
+// held.
+func (p *presence) tell(k agentKey) {
+	for w := range p.watchers[k.model] {
+		w.add(k.tag.Id())
+	}
 }
 
 // enter says that an agent has a connection more. What it returns is the
@@ -42,8 +92,38 @@ func (p *presence) AgentAlive(modelUUID string, t tag.Tag) bool {
 func (p *presence) enter(k agentKey) *present {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conns[k]++
+	a := p.agents[k]
+	if a == nil {
+		a = &agentPresence{}
+		p.agents[k] = a
+		p.tell(k)
+	}
+	if a.leave != nil {
+		a.leave.Stop()
+		a.leave = nil
+	}
+	a.conns++
 	return &present{p: p, key: k}
+}
+
+// leave says that an agent has a connection less.
+func (p *presence) leave(k agentKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.agents[k]
+	if a.conns--; a.conns > 0 || p.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(graceTime, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if a.leave == timer { // it has not come back
+			delete(p.agents, k)
+			p.tell(k)
+		}
+	})
+	a.leave = timer
 }
 
 // present is one connection of one agent.
@@ -53,16 +133,57 @@ type present struct {
 	once sync.Once
 }
 
+var _ common.Resource = (*present)(nil)
+
 // Kill implements common.Resource.
-func (a *present) Kill() {
-	a.once.Do(func() {
-		a.p.mu.Lock()
-		defer a.p.mu.Unlock()
-		if a.p.conns[a.key]--; a.p.conns[a.key] == 0 {
-			delete(a.p.conns, a.key)
-		}
-	})
-}
+func (a *present) Kill() { a.once.Do(func() { a.p.leave(a.key) }) }
 
 // Wait implements common.Resource.
 func (a *present) Wait() error { return nil }
+
+// agentsWatcher names the machines of a model whose agents came or went. It has
+// no goroutine: who tells it and who reads meet in a channel with room for one
+// event.
+type agentsWatcher struct {
+	p     *presence
+	model string
+	out   chan []string
+	over  bool // under the lock of p
+}
+
+var _ watcher.StringsWatcher = (*agentsWatcher)(nil)
+
+// add puts a machine into the event that waits, or into a new one. The lock of
+// p is held.
+func (w *agentsWatcher) add(id string) {
+	var ids []string
+	select {
+	case ids = <-w.out:
+	default:
+	}
+	if !slices.Contains(ids, id) {
+		ids = append(ids, id)
+	}
+	w.out <- ids // there is room
+}
+
+// Changes implements watcher.StringsWatcher.
+func (w *agentsWatcher) Changes() <-chan []string { return w.out }
+
+// Kill implements watcher.Watcher.
+func (w *agentsWatcher) Kill() {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.over = true
+	delete(w.p.watchers[w.model], w)
+	if len(w.p.watchers[w.model]) == 0 {
+		delete(w.p.watchers, w.model)
+	}
+	close(w.out)
+}
+
+// Wait implements watcher.Watcher.
+func (w *agentsWatcher) Wait() error { return nil }

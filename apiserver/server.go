@@ -205,6 +205,7 @@ func (s *Server) stop() error {
 	<-s.tomb.Dying()
 	err := s.http.Close()
 	s.conns.closeAll()
+	s.presence.close()
 	if err != nil {
 		logger.Debugf("closing the listener: %v", err)
 	}

@@ -34,8 +34,8 @@ type ConnConfig struct {
 	MaxRequests  int           // under way at once; 0 means 64; see SetMaxRequests
 	MaxUnread    int64         // bytes of replies that wait to be sent; 0 means 64 MiB
 	WriteTimeout time.Duration // for the peer to take one reply; 0 means 30 seconds
-	PingInterval time.Duration // between websocket pings; 0 means 10 seconds
-	PeerTimeout  time.Duration // of silence, pongs included, until the peer counts as gone; 0 means 25 seconds
+	PingInterval time.Duration // between websocket pings; 0 means 8 seconds
+	PeerTimeout  time.Duration // of silence, pongs included, until the peer counts as gone; 0 means 20 seconds
 	Grace        time.Duration // for calls to end once the connection closes; 0 means 3 seconds
 
 	// Ended is called when the connection has closed, with what Wait will
@@ -57,8 +57,8 @@ func (c ConnConfig) withDefaults() ConnConfig {
 	orSize(&c.MaxFrame, 4<<20)
 	orSize(&c.MaxUnread, 64<<20)
 	orTime(&c.WriteTimeout, 30*time.Second)
-	orTime(&c.PingInterval, 10*time.Second)
-	orTime(&c.PeerTimeout, 25*time.Second)
+	orTime(&c.PingInterval, 8*time.Second)
+	orTime(&c.PeerTimeout, 20*time.Second)
 	orTime(&c.Grace, 3*time.Second)
 	if c.MaxRequests == 0 {
 		c.MaxRequests = 64

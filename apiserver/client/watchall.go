@@ -10,11 +10,13 @@ import (
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // WatchAll follows everything in the model.
 func (c *Client) WatchAll() (params.AllWatcherID, error) {
-	w := &deltaWatcher{client: c, changes: c.backend.Watch(), known: make(map[string]bool)}
+	agents := c.conn.Presence.WatchAgents(c.backend.ModelUUID())
+	w := &deltaWatcher{client: c, changes: c.backend.Watch(), agents: agents, known: make(map[string]bool)}
 	return params.AllWatcherID{WatcherID: c.conn.Resources.Register(w)}, nil
 }
 
@@ -22,13 +24,17 @@ func (c *Client) WatchAll() (params.AllWatcherID, error) {
 type deltaWatcher struct {
 	client  *Client
 	changes ChangesWatcher
+	agents  watcher.StringsWatcher // who came and went, which shows in the status
 
 	mu    sync.Mutex      // held by the Next that is at work
 	known map[string]bool // ids of the machines that were told and not removed since
 }
 
 // Kill implements common.Resource.
-func (w *deltaWatcher) Kill() { w.changes.Kill() }
+func (w *deltaWatcher) Kill() {
+	w.agents.Kill()
+	w.changes.Kill()
+}
 
 // Wait implements common.Resource.
 func (w *deltaWatcher) Wait() error { return w.changes.Wait() }
@@ -37,7 +43,7 @@ func (w *deltaWatcher) Wait() error { return w.changes.Wait() }
 // once something has.
 func (w *deltaWatcher) Next(ctx context.Context) ([]params.Delta, error) {
 	for {
-		c, err := common.Next(ctx, w.changes, w.changes.Changes())
+		c, err := w.next(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +51,27 @@ func (w *deltaWatcher) Next(ctx context.Context) ([]params.Delta, error) {
 		if err != nil || len(deltas) > 0 {
 			return deltas, err
 		}
+	}
+}
+
+// next waits for a change of the model, or of who is connected.
+func (w *deltaWatcher) next(ctx context.Context) (Changes, error) {
+	select {
+	case <-ctx.Done():
+		return Changes{}, common.ErrStopped
+	case ids, ok := <-w.agents.Changes():
+		if !ok {
+			return Changes{}, common.ErrStopped
+		}
+		return Changes{Machines: ids}, nil
+	case c, ok := <-w.changes.Changes():
+		if ok {
+			return c, nil
+		}
+		if err := w.changes.Wait(); err != nil {
+			return Changes{}, err
+		}
+		return Changes{}, common.ErrStopped
 	}
 }
 

@@ -3,6 +3,7 @@ package common
 import (
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // Connection is what the constructor of a facade is told of the connection that
@@ -26,6 +27,9 @@ type Presence interface {
 	// AgentAlive reports whether a machine's agent is connected, or cannot be
 	// expected to be yet, for instance because the server has just started.
 	AgentAlive(modelUUID string, t tag.Tag) bool
+	// WatchAgents names the machines of a model whose agents came or went; its
+	// first event is empty.
+	WatchAgents(modelUUID string) watcher.StringsWatcher
 }
 
 // Sessions can end the connections of others.

@@ -2,6 +2,7 @@
 package facadetest
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/slipway-project/slipway/apiserver/common"
@@ -9,6 +10,7 @@ import (
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // Caller is who is on the other end of a connection.
@@ -72,6 +74,28 @@ type Gone map[string]bool
 
 // AgentAlive implements common.Presence.
 func (g Gone) AgentAlive(_ string, t tag.Tag) bool { return !g[t.String()] }
+
+// WatchAgents implements common.Presence; nobody comes or goes.
+func (g Gone) WatchAgents(string) watcher.StringsWatcher {
+	w := &never{out: make(chan []string, 1)}
+	w.out <- []string{}
+	return w
+}
+
+// never is a watcher of which only the first event comes.
+type never struct {
+	out  chan []string
+	once sync.Once
+}
+
+// Changes implements watcher.StringsWatcher.
+func (n *never) Changes() <-chan []string { return n.out }
+
+// Kill implements watcher.Watcher.
+func (n *never) Kill() { n.once.Do(func() { close(n.out) }) }
+
+// Wait implements watcher.Watcher.
+func (n *never) Wait() error { return nil }
 
 // Schema is the table of settings of the provider "simulated"; no other is
 // known.
