@@ -47,7 +47,9 @@ func newRoot(c *connection, who caller, resources *common.Resources) *root {
 			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.conns,
 			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version,
 		},
-		objects: make(map[*facade]reflect.Value),
+		observer: c.server.cfg.Observer,
+		origin:   c.origin(who.tag),
+		objects:  make(map[*facade]reflect.Value),
 	}
 }
 

@@ -26,6 +26,13 @@ const allowModelAccessKey = "allow-model-access"
 
 // logIn checks who wants to log in, and makes the connection theirs.
 func (c *connection) logIn(ctx context.Context, q params.LoginRequest) (params.LoginResult, error) {
+	began := time.Now()
+	result, err := c.tryLogIn(ctx, q)
+	c.observeLogin(q, began, err)
+	return result, err
+}
+
+func (c *connection) tryLogIn(ctx context.Context, q params.LoginRequest) (params.LoginResult, error) {
 	if check := c.server.cfg.CheckLogin; check != nil {
 		if err := check(q.AuthTag); err != nil {
 			return params.LoginResult{}, errors.Trace(err)

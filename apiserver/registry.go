@@ -64,6 +64,7 @@ type facade struct {
 	objects bool // requests name an object; without, the only object is ""
 	methods *rpc.Methods
 	make    func(st *state.State, c common.Connection) (reflect.Value, error)
+	effects map[string]effect // by method
 }
 
 // maker makes a facade of a type that is known.
@@ -108,7 +109,7 @@ func newRegistry(table []row) (*registry, error) {
 		if versions[row.version] != nil {
 			return nil, errors.AlreadyExistsf("facade %s(%d)", row.name, row.version)
 		}
-		versions[row.version] = &facade{row.name, row.version, row.scope, row.who, row.objects, methods, row.make.make}
+		versions[row.version] = &facade{row.name, row.version, row.scope, row.who, row.objects, methods, row.make.make, effectsOf(effects(), row.name)}
 	}
 	for _, s := range []scope{onModel, onController} {
 		r.lists[s] = r.list(s)

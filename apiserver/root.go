@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/juju/errors"
 
@@ -19,6 +20,8 @@ type root struct {
 	scope    scope
 	state    *state.State
 	conn     common.Connection // without an object
+	observer Observer          // nil if nobody wants to know
+	origin   Origin
 
 	mu      sync.Mutex
 	objects map[*facade]reflect.Value // made at their first use
@@ -26,23 +29,35 @@ type root struct {
 
 var _ rpc.Root = (*root)(nil)
 
-// Call implements rpc.Root. Parameters are decoded before anything is asked
-// about the caller.
+// Call implements rpc.Root.
 func (r *root) Call(ctx context.Context, q rpc.Request, raw []byte) (any, error) {
 	f, m, err := r.registry.find(r.scope, q)
 	if err != nil {
 		return nil, wire(err)
 	}
+	if r.observer == nil {
+		_, result, err := r.call(ctx, f, m, q.ID, raw)
+		return result, wire(err)
+	}
+	began := time.Now()
+	args, result, err := r.call(ctx, f, m, q.ID, raw)
+	r.observe(q, f.effects[q.Method], began, about{args, result}, err)
+	return result, wire(err)
+}
+
+// call carries out a call, and returns its parameters too. They are decoded
+// before anything is asked about the caller.
+func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, id string, raw []byte) (reflect.Value, any, error) {
 	args, err := m.Decode(raw)
 	if err != nil {
-		return nil, &rpc.Error{Message: err.Error()}
+		return reflect.Value{}, nil, &rpc.Error{Message: err.Error()}
 	}
-	object, err := r.object(f, q.ID)
+	object, err := r.object(f, id)
 	if err != nil {
-		return nil, wire(err)
+		return args, nil, err
 	}
 	result, err := m.Call(ctx, object, args)
-	return result, wire(err)
+	return args, result, err
 }
 
 // object returns the facade, made now or before. Objects that are named live
@@ -80,6 +95,10 @@ func (r *root) Kill() { r.conn.Resources.Release() }
 func wire(err error) error {
 	if err == nil {
 		return nil
+	}
+	var done *rpc.Error
+	if errors.As(err, &done) {
+		return done
 	}
 	e := common.ServerError(err)
 	return &rpc.Error{Message: e.Message, Code: e.Code, Info: e.Info}

@@ -57,6 +57,9 @@ type Config struct {
 	// every provider is known and has none.
 	Schema func(provider string) (config.Schema, error)
 
+	// Observer is told what clients do; nil means that nobody wants to know.
+	Observer Observer
+
 	// Routes are served beside the API, by pattern of http.ServeMux.
 	Routes map[string]http.Handler
 }

@@ -1,0 +1,72 @@
+package apiserver
+
+import "strings"
+
+// effect is what a method does to the state.
+type effect int
+
+// The effects of methods. A method that nothing is known of counts as one that
+// writes.
+const (
+	unknown effect = iota
+	reads          // and what it makes is gone with the connection, such as a watcher
+	waits          // reads, once there is something new
+	writes
+)
+
+// effectsRow is what some methods of a facade do, in any of its versions.
+type effectsRow struct {
+	facade  string
+	effect  effect
+	methods string // separated by blanks
+}
+
+// effects is the table of what methods do to the state, by facade as in the
+// table of facades. Those that write are recorded in the audit log.
+func effects() []effectsRow {
+	return []effectsRow{
+		{"Agent", reads, "GetEntities"},
+		{"Agent", writes, "SetPasswords"},
+		{"AllWatcher", reads, "Stop"},
+		{"AllWatcher", waits, "Next"},
+		{"Client", reads, "APIHostPorts AgentVersion FullStatus GetModelConstraints ModelInfo WatchAll"},
+		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelConstraints"},
+		{"MachineManager", writes, "AddMachines"},
+		{"Machiner", reads, "APIAddresses APIHostPorts CACert Jobs Life ModelUUID Watch WatchAPIHostPorts"},
+		{"Machiner", writes, "EnsureDead SetMachineAddresses SetObservedNetworkConfig SetStatus UpdateStatus"},
+		{"ModelConfig", reads, "ModelGet"},
+		{"ModelConfig", writes, "ModelSet ModelUnset"},
+		{"ModelManager", reads, "ListModels ModelInfo"},
+		{"ModelManager", writes, "CreateModel DestroyModels"},
+		{"ModelWorkers", reads, "WatchModels"},
+		{"ModelWorkers", writes, "AddWorkers RemoveWorkers"},
+		{"NotifyWatcher", reads, "Stop"},
+		{"NotifyWatcher", waits, "Next"},
+		{"Pinger", reads, "Ping Stop"},
+		{"Provisioner", reads, `APIAddresses APIHostPorts CACert Constraints ContainerConfig ContainerManagerConfig
+			ControllerConfig DistributionGroup FindTools GetContainerInterfaceInfo InstanceId InstanceStatus Life
+			MachinesWithTransientErrors ModelConfig ModelUUID ProvisioningInfo Series StateAddresses Status Tools
+			WatchAPIHostPorts WatchAllContainers WatchContainers WatchForModelConfigChanges WatchMachineErrorRetry
+			WatchModelMachines`},
+		{"Provisioner", writes, `EnsureDead MarkMachinesForRemoval PrepareContainerInterfaceInfo ReleaseContainerAddresses
+			Remove SetInstanceInfo SetInstanceStatus SetPasswords SetStatus SetSupportedContainers UpdateStatus`},
+		{"StringsWatcher", reads, "Stop"},
+		{"StringsWatcher", waits, "Next"},
+		{"UserManager", reads, "UserInfo"},
+		{"UserManager", writes, "AddUser DisableUser EnableUser SetPassword"},
+	}
+}
+
+// effectsOf returns what the methods of a facade do, by name.
+func effectsOf(table []effectsRow, facade string) map[string]effect {
+	out := make(map[string]effect)
+	for _, row := range table {
+		if row.facade != facade {
+			continue
+		}
+		for _, m := range strings.Fields(row.methods) {
+			out[m] = row.effect
+		}
+	}
+	return out
+}
