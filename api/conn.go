@@ -106,10 +106,10 @@ func (c *Conn) ping() error {
 }
 
 // Call implements Caller. A failure of the call is a *params.Error, and so of
-// the kind that the server gave it. Calls of a watcher's Next last as long as
-// ctx; all others end after the CallTimeout.
+// the kind that the server gave it. Calls of a watcher's Next and of Singular's
+// Wait last as long as ctx; all others end after the CallTimeout.
 func (c *Conn) Call(ctx context.Context, r rpc.Request, args, result any) error {
-	if r.Method != "Next" {
+	if waits := r.Method == "Next" || r.Type == "Singular" && r.Method == "Wait"; !waits {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.opts.CallTimeout)
 		defer cancel()

@@ -71,6 +71,9 @@ func (i Info) url(addr string) string {
 // machine-0-lxd-1 for 0/lxd/1. It does not judge the id: the server does.
 func MachineTag(id string) string { return "machine-" + strings.ReplaceAll(id, "/", "-") }
 
+// ModelTag returns the tag of the model with a UUID.
+func ModelTag(uuid string) string { return "model-" + uuid }
+
 // MachineID returns the id in a machine's tag, or false if it is another kind
 // of tag.
 func MachineID(tag string) (string, bool) {

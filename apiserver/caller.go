@@ -30,6 +30,15 @@ func (c caller) home(st *state.State) agentKey {
 	return agentKey{st.ModelUUID(), c.tag}
 }
 
+// own returns the id of the agent's own machine, or "" if that is not in the
+// connection's model.
+func (c caller) own() string {
+	if !c.AuthMachineAgent() || c.foreign {
+		return ""
+	}
+	return c.tag.Id()
+}
+
 // AuthTag implements common.Authorizer.
 func (c caller) AuthTag() tag.Tag { return c.tag }
 

@@ -37,12 +37,17 @@ func (c *connection) ended(err error) {
 	}
 }
 
-// newRoot returns what answers a connection that is logged in.
+// newRoot returns what answers a connection that is logged in. Managers may write to
+// machines of others only while they hold the model's lease.
 func newRoot(c *connection, who caller, resources *common.Resources) *root {
+	st := c.state
+	if who.manager {
+		st = st.WithFence(state.NewFence(who.own()))
+	}
 	return &root{
 		registry: c.server.registry,
 		scope:    c.scope,
-		state:    c.state,
+		state:    st,
 		conn: common.Connection{
 			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.conns,
 			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version,

@@ -50,6 +50,8 @@ var (
 	writers = who{"people who may change the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Write) }}
 	people  = who{"people", common.AuthClient}
 
+	managers = who{"managers", func(a common.Authorizer) bool { return a.AuthModelManager() }}
+
 	managersAndSuperusers = who{"managers and superusers", func(a common.Authorizer) bool {
 		return a.AuthModelManager() || a.ControllerAccess().Includes(access.Superuser)
 	}}

@@ -44,6 +44,11 @@ type PrecheckParams struct {
 type OpenParams struct {
 	ControllerUUID string
 	Config         *config.Config
+
+	// Epoch grows with every worker that starts to care for the model; 0 means
+	// that the caller is none. A provider that can refuses whatever comes late,
+	// with an epoch before one that it has seen.
+	Epoch int64
 }
 
 // Provider is one kind of place that machines can be in.

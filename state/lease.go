@@ -52,8 +52,8 @@ type Lease struct {
 func (st *State) Lease() *Lease { return &Lease{c: st.c, name: st.modelUUID, fence: st.fence} }
 
 // SiteLease returns the lease on what belongs to no model. What is claimed
-// through it is bound to f, which may be nil.
-func (c *Controller) SiteLease(f *Fence) *Lease { return &Lease{c: c, name: siteLease, fence: f} }
+// through it is bound to the fence that st has.
+func (st *State) SiteLease() *Lease { return &Lease{c: st.c, name: siteLease, fence: st.fence} }
 
 // LeaseInfo says who has a lease.
 type LeaseInfo struct {

@@ -219,7 +219,7 @@ func TestLeaseMovesWithItsHolderAndCanBeGivenUp(t *testing.T) {
 
 func TestLeaseClaimsAreChecked(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
-	l := site.SiteLease(nil)
+	l := site.Default.SiteLease()
 	for _, d := range []time.Duration{0, time.Second - 1, time.Minute + 1, -time.Second} {
 		if _, err := l.Claim(ctx, "a", d); !errors.Is(err, errors.NotValid) {
 			t.Errorf("claim for %v = %v, want it refused", d, err)

@@ -76,7 +76,7 @@ func (p Provider) Open(_ context.Context, o environs.OpenParams) (environs.Envir
 	if err != nil {
 		return nil, err
 	}
-	return &environ{provider: p, site: o.ControllerUUID, model: o.Config.UUID(), rack: rack}, nil
+	return &environ{provider: p, site: o.ControllerUUID, model: o.Config.UUID(), epoch: o.Epoch, rack: rack}, nil
 }
 
 // backend returns the rack of a model.
@@ -95,6 +95,7 @@ func (p Provider) backend(cfg *config.Config) (Backend, error) {
 type environ struct {
 	provider    Provider
 	site, model string // UUIDs of whose instances these are
+	epoch       int64  // of the worker that asks
 
 	mu   sync.Mutex
 	rack Backend
@@ -186,6 +187,7 @@ func (e *environ) StartInstance(ctx context.Context, p environs.StartInstancePar
 	c := p.InstanceConfig
 	q := StartRequest{
 		Owner: p.Owner, Base: p.Base.String(), Constraints: p.Constraints, Placement: p.Placement, Tags: p.Tags,
+		Epoch: e.epoch,
 		Agent: Agent{
 			MachineID: c.MachineID, ModelUUID: c.ModelUUID, Nonce: c.Nonce, Password: c.Password,
 			APIAddresses: c.APIAddresses, CACert: c.CACert,
@@ -212,12 +214,12 @@ func (e *environ) StopInstances(ctx context.Context, ids []instance.ID) ([]error
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return e.backend().Stop(ctx, StopRequest{ControllerUUID: e.site, ModelUUID: e.model, IDs: ids})
+	return e.backend().Stop(ctx, StopRequest{ControllerUUID: e.site, ModelUUID: e.model, IDs: ids, Epoch: e.epoch})
 }
 
 // AllInstances implements environs.InstanceBroker.
 func (e *environ) AllInstances(ctx context.Context) ([]environs.Instance, error) {
-	return e.backend().List(ctx, ListRequest{ControllerUUID: e.site, ModelUUID: e.model})
+	return e.backend().List(ctx, ListRequest{ControllerUUID: e.site, ModelUUID: e.model, Epoch: e.epoch})
 }
 
 // Instances implements environs.InstanceBroker.

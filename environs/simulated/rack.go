@@ -58,6 +58,7 @@ type Rack struct {
 	tries      map[string]int              // by call and machine
 	next       uint64                      // the number of the next instance
 	journal    *journal                    // nil if nothing is kept
+	epochs     map[modelKey]int64          // the highest that was seen
 }
 
 // machine is an instance in the rack.
@@ -82,7 +83,7 @@ func NewRack(o Options) (*Rack, error) {
 	r := &Rack{
 		dataDir: o.DataDir, has: Description{Zones: o.Zones, Kinds: o.Kinds}, agents: newAgents(o.Agent),
 		instances: map[instance.ID]*machine{}, owners: map[environs.Owner]*machine{},
-		used: map[slot]int{}, population: map[modelKey]map[string]int{}, tries: map[string]int{}, next: 1,
+		used: map[slot]int{}, population: map[modelKey]map[string]int{}, tries: map[string]int{}, epochs: map[modelKey]int64{}, next: 1,
 	}
 	if r.has.Zones == nil {
 		r.has.Zones = DefaultZones()
@@ -262,6 +263,7 @@ func (r *Rack) instance(m *machine) environs.Instance {
 type ListRequest struct {
 	ControllerUUID string `json:"controller-uuid"`
 	ModelUUID      string `json:"model-uuid"`
+	Epoch          int64  `json:"epoch,omitempty"` // as in StartRequest
 }
 
 // List returns the instances of one model, sorted by id.
@@ -275,6 +277,9 @@ func (r *Rack) List(ctx context.Context, req ListRequest) ([]environs.Instance, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := modelKey{req.ControllerUUID, req.ModelUUID}
+	if err := r.admit(key, req.Epoch); err != nil {
+		return nil, err
+	}
 	var out []environs.Instance
 	for _, m := range r.instances {
 		if keyOf(m.Owner) == key {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs"
 )
 
@@ -22,6 +23,7 @@ type StartRequest struct {
 	Placement   string            `json:"placement,omitempty"` // zone=NAME, fail=N or both with a comma
 	Group       []instance.ID     `json:"group,omitempty"`     // to keep away from; empty means all of the model's
 	Tags        map[string]string `json:"tags,omitempty"`
+	Epoch       int64             `json:"epoch,omitempty"` // of the worker that asks; see Rack.admit
 }
 
 // Validate returns an error satisfying errors.NotValid that names what is
@@ -62,11 +64,35 @@ func (r *Rack) Start(ctx context.Context, q StartRequest) (StartReply, error) {
 		r.release(m)
 		return StartReply{}, err
 	}
-	reply, err := r.commit(m)
+	reply, err := r.commit(m, q.Epoch)
 	if err != nil {
 		return StartReply{}, err
 	}
 	return reply, t.after(what)
+}
+
+// admit refuses what a worker asks for whose place another has taken: its epoch is
+// lower than one that was seen. What that one had under way is given up, so that
+// nobody takes it for an instance. Nobody's epoch is 0, which is let through. The
+// highest epochs are forgotten when the rack is closed. The caller holds r.mu.
+func (r *Rack) admit(whose modelKey, epoch int64) error {
+	if epoch == 0 {
+		return nil
+	}
+	last := r.epochs[whose]
+	if epoch < last {
+		return errors.WithType(errors.Errorf("worker of epoch %d comes too late: epoch %d has been here", epoch, last), kind.LeaseDenied)
+	}
+	if epoch == last {
+		return nil
+	}
+	r.epochs[whose] = epoch
+	for _, m := range r.instances {
+		if !m.running && keyOf(m.Owner) == whose {
+			r.displace(m)
+		}
+	}
+	return nil
 }
 
 // existing returns the instance that a machine has already.
@@ -89,6 +115,9 @@ func (r *Rack) reserve(q StartRequest) (*machine, throw, error) {
 	id := q.Owner.MachineID
 	if r.closed {
 		return nil, throw{}, errors.WithType(errors.New("the rack is closed"), environs.ErrBusy)
+	}
+	if err := r.admit(keyOf(q.Owner), q.Epoch); err != nil {
+		return nil, throw{}, err
 	}
 	if m := r.owners[q.Owner]; m != nil {
 		switch {
@@ -202,9 +231,13 @@ func (r *Rack) release(m *machine) {
 
 // commit makes a machine run, for good: it is in the journal before anyone
 // hears of it.
-func (r *Rack) commit(m *machine) (StartReply, error) {
+func (r *Rack) commit(m *machine, epoch int64) (StartReply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.admit(keyOf(m.Owner), epoch); err != nil {
+		r.displace(m)
+		return StartReply{}, err
+	}
 	if r.instances[m.ID] != m || r.closed {
 		r.displace(m)
 		return StartReply{}, errors.Errorf("start of machine %s: it was stopped meanwhile", m.Owner.MachineID)
@@ -248,6 +281,7 @@ type StopRequest struct {
 	ControllerUUID string        `json:"controller-uuid"`
 	ModelUUID      string        `json:"model-uuid"`
 	IDs            []instance.ID `json:"ids"`
+	Epoch          int64         `json:"epoch,omitempty"` // as in StartRequest
 }
 
 // Stop stops instances, as environs.InstanceBroker says. All are stopped at
@@ -256,6 +290,10 @@ func (r *Rack) Stop(ctx context.Context, q StopRequest) ([]error, error) {
 	throws := make([]throw, len(q.IDs))
 	var slowest throw
 	r.mu.Lock()
+	if err := r.admit(modelKey{q.ControllerUUID, q.ModelUUID}, q.Epoch); err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
 	for i, id := range q.IDs {
 		if m := r.owned(q, id); m != nil {
 			throws[i] = r.throw(CallStop, m.Owner)
@@ -312,6 +350,9 @@ func (r *Rack) end(q StopRequest, id instance.ID) error {
 	}
 	if r.closed {
 		return errors.WithType(errors.New("the rack is closed"), environs.ErrBusy)
+	}
+	if err := r.admit(keyOf(m.Owner), q.Epoch); err != nil {
+		return err
 	}
 	if m.running {
 		if err := r.keep(record{Stopped: id}); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs"
 )
 
@@ -44,6 +45,7 @@ var kinds = []struct {
 	{"permanent", environs.ErrPermanent, http.StatusUnprocessableEntity},
 	{"zone", environs.ErrZone, http.StatusConflict},
 	{"busy", environs.ErrBusy, http.StatusServiceUnavailable},
+	{"lease-denied", kind.LeaseDenied, http.StatusConflict},
 	{"already-exists", errors.AlreadyExists, http.StatusConflict},
 	{"not-valid", errors.NotValid, http.StatusBadRequest},
 	{"unauthorized", errors.Unauthorized, http.StatusUnauthorized},

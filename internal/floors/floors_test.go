@@ -65,6 +65,7 @@ var floors = map[string]int{
 	"environs/baremetal":   5,
 	"environs/baremetal/*": 5, // back ends
 	"environs/all":         6,
+	"worker/lease":         5, // below the workers that hold one
 	"worker/*":             6,
 	"cmd/*":                8,
 	"internal/e2e":         8,

@@ -2,6 +2,8 @@ package provisioner
 
 import (
 	"context"
+	"crypto/rand"
+	"time"
 
 	"github.com/juju/errors"
 	"gopkg.in/tomb.v2"
@@ -9,9 +11,11 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/modelworkers"
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
+	"github.com/slipway-project/slipway/api/singular"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/worker"
+	"github.com/slipway-project/slipway/worker/lease"
 )
 
 // ModelsConfig is what Models works with. Info and Registry are required.
@@ -21,15 +25,20 @@ type ModelsConfig struct {
 	Registry *environs.Registry // of the providers that models may use
 	Only     string             // the one model to care for; empty means all, as they come
 	Backoff  worker.Backoff     // between attempts at anything that failed
+
+	// Lease is for how long a model is claimed; see lease.DefaultDuration, which 0
+	// means.
+	Lease time.Duration
 }
 
-// Models runs a Provisioner for each model, until it is killed or the
-// controller refuses its identity. Each model has a connection of its own, and
-// the failure of one touches no other.
+// Models runs a Provisioner for each model whose lease it gets, until it is
+// killed or the controller refuses its identity. Each model has a connection of
+// its own, and the failure of one touches no other.
 type Models struct {
-	tomb   tomb.Tomb
-	cfg    ModelsConfig
-	runner *worker.Runner
+	tomb    tomb.Tomb
+	cfg     ModelsConfig
+	runner  *worker.Runner
+	session string // tells this process from others with the same identity
 }
 
 // NewModels starts the provisioners of all models, or of one.
@@ -40,7 +49,10 @@ func NewModels(cfg ModelsConfig) (*Models, error) {
 	if err := cfg.Info.Validate(); err != nil {
 		return nil, errors.Trace(err)
 	}
-	m := &Models{cfg: cfg, runner: worker.NewRunner(cfg.Backoff)}
+	if cfg.Lease == 0 {
+		cfg.Lease = lease.DefaultDuration
+	}
+	m := &Models{cfg: cfg, runner: worker.NewRunner(cfg.Backoff), session: rand.Text()}
 	m.tomb.Go(func() error {
 		m.tomb.Go(m.follow)
 		<-m.tomb.Dying()
@@ -112,7 +124,8 @@ func (m *Models) begin(c *api.Conn, uuid string) {
 	}
 }
 
-// open connects to a model and starts its provisioner.
+// open connects to a model and has it cared for whenever this process is the one
+// to do so.
 func (m *Models) open(info api.Info, controllerUUID string) (worker.Worker, error) {
 	conn, err := api.Open(m.tomb.Context(nil), info, m.cfg.Options)
 	if errors.Is(err, kind.ModelNotFound) {
@@ -121,31 +134,40 @@ func (m *Models) open(info api.Info, controllerUUID string) (worker.Worker, erro
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	p, err := New(Config{
-		API: apiprovisioner.New(conn), Registry: m.cfg.Registry,
-		ModelUUID: info.ModelUUID, ControllerUUID: controllerUUID,
+	k, err := lease.New(lease.Config{
+		Name: "of model " + info.ModelUUID,
+		Claimer: singular.New(singular.Config{
+			Caller: conn, Entity: api.ModelTag(info.ModelUUID), Claimant: info.Tag, Session: m.session, Duration: m.cfg.Lease,
+		}),
+		Duration: m.cfg.Lease,
+		Start: func(t *lease.Tenure) (worker.Worker, error) {
+			return New(Config{
+				API: apiprovisioner.New(conn), Registry: m.cfg.Registry,
+				ModelUUID: info.ModelUUID, ControllerUUID: controllerUUID, Epoch: t.Epoch,
+			})
+		},
 	})
 	if err != nil {
 		_ = conn.Close() // nobody uses it
 		return nil, errors.Trace(err)
 	}
-	return &connected{Provisioner: p, conn: conn}, nil
+	return &connected{Keeper: k, conn: conn}, nil
 }
 
-// connected is a provisioner with a connection of its own, which ends with it.
+// connected is a keeper with a connection of its own, which ends with it.
 type connected struct {
-	*Provisioner
+	*lease.Keeper
 	conn *api.Conn
 }
 
-// Wait returns when the provisioner has stopped and its connection is closed.
+// Wait returns when the keeper has stopped and its connection is closed.
 func (c *connected) Wait() error {
 	select {
 	case <-c.conn.Broken():
 		c.Kill()
-	case <-c.tomb.Dead():
+	case <-c.Dead():
 	}
-	err := c.Provisioner.Wait()
+	err := c.Keeper.Wait()
 	select {
 	case <-c.conn.Broken():
 		err = api.ErrBroken

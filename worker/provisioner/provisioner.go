@@ -14,12 +14,13 @@ import (
 
 var logger = loggo.GetLogger("slipway.worker.provisioner")
 
-// Config is what a provisioner works with. All fields are required.
+// Config is what a provisioner works with. All fields but Epoch are required.
 type Config struct {
 	API            API                // logged in to the model as a manager
 	Registry       *environs.Registry // of the providers that a model may use
 	ModelUUID      string
 	ControllerUUID string
+	Epoch          int64 // of the lease under which it works; 0 means none
 }
 
 // Validate returns an error satisfying errors.NotValid if something is missing.
@@ -128,7 +129,9 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 		model, err = p.cfg.Registry.Validate(model, nil)
 	}
 	if err == nil && environ == nil {
-		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{ControllerUUID: p.cfg.ControllerUUID, Config: model})
+		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{
+			ControllerUUID: p.cfg.ControllerUUID, Config: model, Epoch: p.cfg.Epoch,
+		})
 	} else if err == nil {
 		err = environ.SetConfig(ctx, model)
 	}
