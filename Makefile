@@ -54,7 +54,7 @@ fuzz: ## run every fuzz target for FUZZTIME each
 	@FUZZTIME=$(FUZZTIME) test/fuzz.sh
 
 golden: ## rewrite the golden files; read the diff before you commit it
-	$(GO) test ./... -update
+	$(GO) test $$(git grep -l slipway/internal/golden -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 integration: build ## run the store, state and demo on a real mongod (on PATH, or SLIPWAY_TEST_MONGO_URL)
 	@test/integration.sh
