@@ -3,12 +3,14 @@ package apiserver_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/apiserver"
@@ -182,6 +184,47 @@ func TestSecondLoginIsRefused(t *testing.T) {
 	c := s.as("/api", admin)
 	if _, err := login(c, admin); failure(err) != `unknown version (3) of interface "Admin" [not implemented]` {
 		t.Errorf("second login = %v, want Admin to be gone", err)
+	}
+}
+
+func TestLoginBesideAnotherIsRefused(t *testing.T) {
+	s := newSite(t)
+	_, agent := s.agent(s.Default, state.MachineSpec{})
+	ws, _, err := s.raw(modelPath(s.Default.ModelUUID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached, release := s.holdLogins()
+	send := func(frame string) {
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() string {
+		_, frame, err := ws.ReadMessage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(frame)
+	}
+	for id := range 2 {
+		send(fmt.Sprintf(`{"request-id":%d,"type":"Admin","version":3,"request":"Login","params":{"auth-tag":%q,"credentials":%q,"nonce":%q}}`,
+			id+1, agent.tag, agent.password, agent.nonce))
+	}
+	send(`{"request-id":3,"type":"Pinger","version":1,"request":"Ping"}`)
+	if got := read(); !strings.Contains(got, "not implemented") { // so all three have been read
+		t.Errorf("ping before the login = %s", got)
+	}
+	<-reached
+	release()
+	late := 0
+	for range 2 {
+		if strings.Contains(read(), `"error":"already logged in"`) {
+			late++
+		}
+	}
+	if late != 1 {
+		t.Errorf("of two logins at once %d came too late, want one", late)
 	}
 }
 
