@@ -25,6 +25,13 @@ type File struct {
 	ModelUUID    string   `yaml:"model-uuid"`    // of the model in which the agent logs in
 	APIAddresses []string `yaml:"api-addresses"` // host:port, in the order in which they are tried
 	CACert       string   `yaml:"ca-cert"`       // PEM; the only authority that is trusted
+
+	// OwnPassword says that the agent chose its password itself, so that nobody
+	// else knows it.
+	OwnPassword bool `yaml:"own-password,omitempty"`
+	// NextPassword is what an agent is about to change its password to: while it
+	// is there, either may be the one that the controller has. Secret.
+	NextPassword string `yaml:"next-password,omitempty"`
 }
 
 // String names the agent, and none of its secrets.
@@ -81,7 +88,8 @@ func Read(path string) (File, error) {
 	return f, nil
 }
 
-// Write writes an agent file with mode 0600: whole, or not at all.
+// Write writes an agent file with mode 0600: whole, or not at all. When it
+// returns nil, the file outlives a loss of power.
 func Write(path string, f File) error {
 	text, err := yaml.Marshal(f)
 	if err != nil {
@@ -102,5 +110,18 @@ func Write(path string, f File) error {
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
 	return errors.Annotate(err, "cannot write agent file")
+}
+
+// syncDir makes what was renamed in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
