@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/internal/atomicfile"
 	"github.com/slipway-project/slipway/provision/config"
 )
 
@@ -109,21 +109,7 @@ func (c *checkpoint) save() error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(c.path), ".checkpoint-*") // mode 0600
-	if err != nil {
-		return errors.Annotate(err, "cannot save checkpoint")
-	}
-	_, err = tmp.Write(b)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), c.path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return errors.Annotate(err, "cannot save checkpoint")
+	return errors.Annotate(atomicfile.Write(c.path, b, 0o600), "cannot save checkpoint")
 }
 
 // remove deletes the file.

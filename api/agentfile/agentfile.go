@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/juju/errors"
 	"gopkg.in/yaml.v3"
 
 	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/internal/atomicfile"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -95,33 +95,5 @@ func Write(path string, f File) error {
 	if err != nil {
 		return errors.Annotate(err, "cannot write agent file")
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".agent-*") // CreateTemp makes it 0600
-	if err != nil {
-		return errors.Annotate(err, "cannot write agent file")
-	}
-	defer os.Remove(tmp.Name()) // nothing is there once it has been renamed
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	return errors.Annotate(err, "cannot write agent file")
-}
-
-// syncDir makes what was renamed in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return errors.Annotate(atomicfile.Write(path, text, 0o600), "cannot write agent file")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/juju/errors"
 	"gopkg.in/yaml.v3"
 
+	"github.com/slipway-project/slipway/internal/atomicfile"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -187,22 +188,7 @@ func (s *Store) writeFile(name string, content any) error {
 	if err := e.Encode(content); err != nil {
 		return errors.Trace(err)
 	}
-	tmp, err := os.CreateTemp(s.dir, "."+name+"-*") // CreateTemp makes it 0600
-	if err != nil {
-		return errors.Trace(err)
-	}
-	defer os.Remove(tmp.Name()) // nothing is there once it has been renamed
-	_, err = tmp.Write(text.Bytes())
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(s.dir, name))
-	}
-	return errors.Trace(err)
+	return errors.Trace(atomicfile.Write(filepath.Join(s.dir, name), text.Bytes(), 0o600))
 }
 
 // lock takes the lock in a file, and returns what gives it back. The kernel

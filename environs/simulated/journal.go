@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/internal/atomicfile"
 )
 
 // stored is an instance as the journal keeps it.
@@ -131,7 +131,7 @@ func (j *journal) read() (map[instance.ID]*stored, uint64, error) {
 
 // rewrite replaces the file by one that says the same in the fewest lines.
 func (j *journal) rewrite(instances map[instance.ID]*stored, next uint64) error {
-	err := writeFile(j.path, func(w io.Writer) error {
+	err := atomicfile.WriteFunc(j.path, 0o600, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		if err := enc.Encode(record{Format: format, Next: next}); err != nil {
 			return err
@@ -177,27 +177,4 @@ func (j *journal) bloated(instances int) bool { return j.lines > 1000+4*instance
 func (j *journal) close() {
 	_ = j.file.Close() // nothing was buffered
 	_ = j.lock.Close()
-}
-
-// writeFile writes a file that only its owner can read, all of it or nothing.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	return err
 }

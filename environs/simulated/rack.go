@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/internal/atomicfile"
 )
 
 var logger = loggo.GetLogger("slipway.environs.simulated")
@@ -172,7 +173,7 @@ func (r *Rack) SetBehaviour(_ context.Context, b Behaviour) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dataDir != "" {
-		err := writeFile(r.behaviourFile(), func(w io.Writer) error { return json.NewEncoder(w).Encode(b) })
+		err := atomicfile.WriteFunc(r.behaviourFile(), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(b) })
 		if err != nil {
 			return errors.Annotate(err, "cannot keep behaviour")
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/internal/atomicfile"
 )
 
 // Token returns the bearer token of the rack whose data directory is dir, which
@@ -27,7 +29,7 @@ func Token(dir string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		data = []byte(rand.Text() + rand.Text())
-		err = writeFile(path, func(w io.Writer) error {
+		err = atomicfile.WriteFunc(path, 0o600, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, string(data))
 			return err
 		})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/juju/errors"
 	"gopkg.in/yaml.v3"
+
+	"github.com/slipway-project/slipway/internal/atomicfile"
 )
 
 // Dir is a data directory, by its path.
@@ -118,36 +120,5 @@ func (d Dir) save(s Settings) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	return errors.Annotate(writeFile(d.SettingsFile(), text, 0o600), "cannot write the controller's settings")
-}
-
-// writeFile writes a file durably: whole, or not at all.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return errors.Trace(err)
-	}
-	defer os.Remove(tmp.Name()) // nothing is there once it has been renamed
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Trace(err)
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return errors.Trace(err)
-	}
-	defer folder.Close()
-	return errors.Trace(folder.Sync())
+	return errors.Annotate(atomicfile.Write(d.SettingsFile(), text, 0o600), "cannot write the controller's settings")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/internal/atomicfile"
 )
 
 // The names of the files. Those that hold a key are for their owner alone.
@@ -121,31 +123,9 @@ func (d *Dir) write(p Pair, cert, key string) error {
 		mode os.FileMode
 	}{{key, p.Key, 0o600}, {cert, p.Cert, 0o644}} {
 		path := filepath.Join(d.path, f.name)
-		if err := writeFile(path, f.data, f.mode); err != nil {
+		if err := atomicfile.Write(path, f.data, f.mode); err != nil {
 			return errors.Annotatef(err, "cannot write %s", path)
 		}
 	}
 	return nil
-}
-
-func writeFile(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // for its owner alone
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it has its name
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
