@@ -47,7 +47,8 @@ func (c *call) register(credentialsChanged bool) (provisioner.Result, error) {
 	}
 	switch c.state() {
 	case nodes.Enroll:
-		retry := credentialsChanged || provisioner.IsRetry(c.host, metal3v1alpha1.RegistrationError)
+		retry := credentialsChanged || provisioner.IsRetry(c.host, metal3v1alpha1.RegistrationError) ||
+			provisioner.IsRetry(c.host, metal3v1alpha1.ProvisionedRegistrationError)
 		switch {
 		case c.node.TargetProvisionState == string(nodes.TargetManage), c.node.TargetProvisionState == string(nodes.Manageable):
 			return provisioner.Again(c.c.Poll), nil

@@ -137,7 +137,9 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, fakebmc.Config{})
-			r.options.RequestTimeout, r.options.CallTimeout = 200*time.Millisecond, 2*time.Second
+			if c.fault.Kind == fakebmc.FaultHang || c.fault.Kind == fakebmc.FaultDrip {
+				r.options.RequestTimeout, r.options.CallTimeout = 500*time.Millisecond, 5*time.Second
+			}
 			r.renew()
 			h, _ := r.newHost()
 			r.inject(h, c.fault)
@@ -153,6 +155,8 @@ func TestHostileAnswers(t *testing.T) {
 				t.Errorf("not one clear line: %q", message)
 			}
 			r.hosts[h].ClearFaults()
+			r.options.RequestTimeout, r.options.CallTimeout = 0, 0
+			r.renew()
 			r.register(h) // and all is well once the BMC is
 			if result, details, err := r.provisionerOf(h, good).InspectHardware(); err != nil || details == nil {
 				t.Errorf("inspect = %+v, %v, %v", result, details, err)
@@ -361,12 +365,18 @@ func TestCertificates(t *testing.T) {
 func TestInstallerThatNeverReports(t *testing.T) {
 	r := newRig(t, fakebmc.Config{})
 	r.installer.silent = true
-	r.options.BootTimeout = 100 * time.Millisecond
-	r.renew()
 	h, _ := r.newHost()
 	r.register(h)
 	h.Spec.Image = &metal3v1alpha1.Image{URL: "http://images/good"}
-	result, err := settle(t, func() (provisioner.Result, error) { return r.provisionerOf(h, good).Provision(noData{}) })
+	provision := func() (provisioner.Result, error) {
+		r.installer.mu.Lock()
+		if job := r.installer.jobs[h.Metadata.Name]; job != nil && !job.Booted.IsZero() {
+			job.Started = job.Started.Add(-time.Hour) // time passes
+		}
+		r.installer.mu.Unlock()
+		return r.provisionerOf(h, good).Provision(noData{})
+	}
+	result, err := settle(t, provision)
 	if err != nil || !strings.Contains(result.ErrorMessage, "has not reported within") {
 		t.Errorf("Provision = %+v, %v", result, err)
 	}

@@ -15,7 +15,21 @@ const (
 	// RebootAnnotation asks for one power cycle. With "/KEY" behind it the host is
 	// kept off until every such annotation is gone.
 	RebootAnnotation = "reboot.metal3.io"
+	// InspectAnnotation asks for a ready host to be inspected again. With the value
+	// "disabled" a host is not inspected at all.
+	InspectAnnotation = "inspect.metal3.io"
 )
+
+// InspectionDisabled reports whether the host is not to be inspected.
+func (h *BareMetalHost) InspectionDisabled() bool {
+	return h.Metadata.Annotations[InspectAnnotation] == "disabled"
+}
+
+// InspectionRequested reports whether the host is to be inspected again.
+func (h *BareMetalHost) InspectionRequested() bool {
+	_, ok := h.Metadata.Annotations[InspectAnnotation]
+	return ok && !h.InspectionDisabled()
+}
 
 // RebootMode is how a host is switched off for a reboot.
 type RebootMode string

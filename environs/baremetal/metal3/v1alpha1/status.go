@@ -69,6 +69,11 @@ type BareMetalHostStatus struct {
 	PoweredOn bool `json:"poweredOn"`
 
 	OperationHistory OperationHistory `json:"operationHistory,omitzero"`
+
+	// ProvisioningFailCount is how often the image in the spec could not be
+	// provisioned; LastAttemptedImage is its URL.
+	ProvisioningFailCount int    `json:"provisioningFailCount,omitempty"`
+	LastAttemptedImage    string `json:"lastAttemptedImage,omitempty"`
 }
 
 // ProvisionStatus is what a host carries or is about to carry.
