@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/environs/all"
+	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
@@ -73,8 +74,7 @@ func (a *app) begin() error {
 
 // devCommand returns the command that is a whole site in one process.
 func (a *app) devCommand() *cobra.Command {
-	var listen, provider string
-	var fast bool
+	var o devOptions
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole site in this process: controller, worker and a simulated rack",
@@ -83,25 +83,29 @@ provisioners of all models, and a simulated rack whose machines' agents really
 log in. The first start prepares the data directory; later ones find everything
 in it again.`,
 		Example: `  controllerd dev --data-dir ./dev
-  SLIPWAY_DATA=./dev/client slipway add-machine -n 3`,
+  SLIPWAY_DATA=./dev/client slipway add-machine -n 3
+  controllerd dev --data-dir ./dev --provider lxd --lxd-agent ./provisionerd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.begin(); err != nil {
 				return err
 			}
-			return a.dev(cmd.Context(), devOptions{listen: listen, provider: provider, fast: fast})
+			return a.dev(cmd.Context(), o)
 		},
 	}
 	a.dataDirFlag(c)
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:17070", "HOST:PORT to serve on; port 0 takes any")
-	c.Flags().StringVar(&provider, "provider", simulated.Name, "provider of the first models")
-	c.Flags().BoolVar(&fast, "fast", false, "make every simulated delay zero")
+	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:17070", "HOST:PORT to serve on; port 0 takes any")
+	c.Flags().StringVar(&o.provider, "provider", simulated.Name, "provider of the first models")
+	c.Flags().BoolVar(&o.fast, "fast", false, "make every simulated delay zero")
+	c.Flags().StringVar(&o.lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
+	c.Flags().StringVar(&o.lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c
 }
 
 // devOptions are the flags of dev.
 type devOptions struct {
-	listen, provider string
-	fast             bool
+	listen, provider    string
+	fast                bool
+	lxdSocket, lxdAgent string
 }
 
 // dev runs a whole site until ctx is done.
@@ -125,7 +129,7 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		return err
 	}
 	defer rack.Close()
-	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack}), Listen: o.listen, Worker: true}, own.listens)
+	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack, LXD: lxd.Local(o.lxdSocket, o.lxdAgent)}), Listen: o.listen, Worker: true}, own.listens)
 }
 
 // bootstrapCommand returns the command that prepares a site.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/all"
+	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
 	"github.com/slipway-project/slipway/internal/site"
@@ -41,10 +42,11 @@ func (a *app) root() *cobra.Command {
 		Use:   "provisionerd",
 		Short: "Start and stop machines for a controller",
 		Example: `  provisionerd model --agent-file machine-0.yaml
+  provisionerd machine --agent-file /var/lib/slipway/agent.yaml
   provisionerd simrack --listen 127.0.0.1:17071 --data-dir ./rack`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
-	root.AddCommand(a.modelCommand(), a.simrackCommand(), &cobra.Command{
+	root.AddCommand(a.modelCommand(), a.machineCommand(), a.simrackCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "provisionerd", buildinfo.Version)
@@ -56,7 +58,7 @@ func (a *app) root() *cobra.Command {
 
 // modelCommand returns the command that runs provisioners.
 func (a *app) modelCommand() *cobra.Command {
-	var agentFile, model string
+	var agentFile, model, lxdSocket, lxdAgent string
 	c := &cobra.Command{
 		Use:   "model",
 		Short: "Run the provisioners of all models, or of one",
@@ -77,17 +79,19 @@ directory; "slipway add-worker NAME --out FILE" makes others.`,
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
-			return runModels(cmd.Context(), agentFile, model)
+			return runModels(cmd.Context(), agentFile, model, all.Backends{LXD: lxd.Local(lxdSocket, lxdAgent)})
 		},
 	}
 	c.Flags().StringVar(&agentFile, "agent-file", "", "identity to log in with (required)")
 	c.Flags().StringVar(&model, "model", "", "UUID of the only model to care for")
+	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
+	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c
 }
 
 // runModels runs provisioners until ctx is done or the controller refuses.
-func runModels(ctx context.Context, agentFile, model string) error {
-	w, err := site.StartModels(agentFile, model, all.Registry(all.Backends{}))
+func runModels(ctx context.Context, agentFile, model string, b all.Backends) error {
+	w, err := site.StartModels(agentFile, model, all.Registry(b))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,10 @@ var (
 
 // configure takes over a model's settings.
 func (e *Environ) configure(cfg *config.Config) error {
-	s, err := e.options.settingsOf(cfg)
+	s, err := settingsOf(cfg)
+	if err == nil {
+		s, err = s.withDefaults(e.options)
+	}
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ var logger = loggo.GetLogger("slipway.environs.lxd")
 const Name = "lxd"
 
 // DefaultSocket is where Debian's package has the daemon listen.
-const DefaultSocket = "unix:///var/lib/lxd/unix.socket"
+const DefaultSocket = "/var/lib/lxd/unix.socket"
 
 // Options are what the machine that the provider runs on has to offer. The zero
 // value is usable.
@@ -40,6 +40,13 @@ var _ environs.Provider = (*Provider)(nil)
 // New returns the provider.
 func New(o Options) *Provider { return &Provider{o} }
 
+// Local returns the options of a worker that uses the LXD server of its own
+// machine, given the path of the socket that this listens on, as the zone
+// "local".
+func Local(socket, agentBinary string) Options {
+	return Options{Hosts: map[string]string{"local": "unix://" + socket}, AgentBinary: agentBinary}
+}
+
 // Open implements environs.Provider.
 func (p *Provider) Open(_ context.Context, o environs.OpenParams) (environs.Environ, error) {
 	e := &Environ{
@@ -59,11 +66,8 @@ func (p *Provider) Validate(cfg, old *config.Config) (*config.Config, error) {
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	s, err := p.options.settingsOf(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return cfg, s.check(cfg)
+	_, err = settingsOf(cfg)
+	return cfg, err
 }
 
 // Schema implements environs.Provider.

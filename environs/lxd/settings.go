@@ -83,6 +83,7 @@ func checkImageServer(value any) error {
 // settings are what a model says of its containers.
 type settings struct {
 	hosts       map[string]rest.Config // by zone
+	access      rest.Config            // what all hosts have in common
 	profiles    []string
 	image       string
 	imageServer string
@@ -93,8 +94,9 @@ type settings struct {
 }
 
 // settingsOf reads a model's settings. It returns an error satisfying
-// errors.NotValid if they do not go together.
-func (o Options) settingsOf(cfg *config.Config) (settings, error) {
+// errors.NotValid if they do not go together. Which servers are there if the
+// model names none is for the worker to say: see withDefaults.
+func settingsOf(cfg *config.Config) (settings, error) {
 	attrs, err := schema().Complete(cfg.UnknownAttrs())
 	if err != nil {
 		return settings{}, errors.Trace(err)
@@ -107,28 +109,49 @@ func (o Options) settingsOf(cfg *config.Config) (settings, error) {
 		hasAgent:    attrs.Bool(HasAgentKey),
 		bridge:      attrs.Bool(BridgeKey),
 		nesting:     attrs.Bool(NestingKey),
+		access: rest.Config{
+			Project:    attrs.String(ProjectKey),
+			ClientCert: attrs.String(ClientCertKey), ClientKey: attrs.String(ClientKeyKey), ServerCerts: attrs.String(ServerCertsKey),
+		},
 	}
 	for p := range strings.SplitSeq(attrs.String(ProfilesKey), ",") {
 		if p = strings.TrimSpace(p); p != "" {
 			s.profiles = append(s.profiles, p)
 		}
 	}
-	addresses := attrs.Tags(HostsKey)
-	if len(addresses) == 0 {
-		addresses = o.Hosts
+	for zone, address := range attrs.Tags(HostsKey) {
+		s.hosts[zone] = s.at(address)
+		if _, err := rest.New(s.hosts[zone]); err != nil {
+			return settings{}, errors.Trace(err)
+		}
 	}
-	if len(addresses) == 0 {
+	return s, errors.Trace(userdata.CheckExtra(cfg.CloudInitUserData()))
+}
+
+// at returns how to reach the server at an address.
+func (s settings) at(address string) rest.Config {
+	c := s.access
+	c.Address = address
+	return c
+}
+
+// withDefaults returns s with the servers that the worker was started with, if
+// the model names none.
+func (s settings) withDefaults(o Options) (settings, error) {
+	if len(s.hosts) == 0 {
+		s.hosts = map[string]rest.Config{}
+		for zone, address := range o.Hosts {
+			s.hosts[zone] = s.at(address)
+		}
+	}
+	if len(s.hosts) == 0 {
 		return settings{}, errors.NewNotValid(nil, "no LXD server is known: set "+HostsKey)
 	}
 	own := slices.Collect(maps.Values(o.Hosts))
-	for zone, address := range addresses {
+	for _, c := range s.hosts {
 		// A socket is a path on the worker's machine, which no model may choose.
-		if strings.HasPrefix(address, "unix:") && !slices.Contains(own, address) {
+		if strings.HasPrefix(c.Address, "unix:") && !slices.Contains(own, c.Address) {
 			return settings{}, errors.NewNotValid(nil, HostsKey+" may only name sockets that the worker was started with")
-		}
-		s.hosts[zone] = rest.Config{
-			Address: address, Project: attrs.String(ProjectKey),
-			ClientCert: attrs.String(ClientCertKey), ClientKey: attrs.String(ClientKeyKey), ServerCerts: attrs.String(ServerCertsKey),
 		}
 	}
 	return s, nil
@@ -149,14 +172,4 @@ func (s settings) source(b base.Base) (rest.Source, error) {
 		source.Mode, source.Server, source.Protocol = "pull", s.imageServer, "simplestreams"
 	}
 	return source, nil
-}
-
-// check returns an error satisfying errors.NotValid if s cannot work.
-func (s settings) check(cfg *config.Config) error {
-	for _, c := range s.hosts {
-		if _, err := rest.New(c); err != nil {
-			return errors.Trace(err)
-		}
-	}
-	return errors.Trace(userdata.CheckExtra(cfg.CloudInitUserData()))
 }

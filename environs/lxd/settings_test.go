@@ -8,6 +8,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/providertest"
@@ -56,7 +57,10 @@ func TestSettingsAreChecked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = lxd.New(lxd.Options{Hosts: map[string]string{"a": "unix:///run/lxd.socket"}}).Validate(cfg, nil)
+			provider := lxd.New(lxd.Local("/run/lxd.socket", ""))
+			if cfg, err = provider.Validate(cfg, nil); err == nil {
+				_, err = provider.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: cfg})
+			}
 			switch {
 			case c.bad == "" && err != nil:
 				t.Errorf("Validate = %v, want nil", err)
@@ -74,7 +78,12 @@ func TestNoServerIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lxd.New(lxd.Options{}).Validate(cfg, nil); !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), lxd.HostsKey) {
-		t.Errorf("Validate = %v, want NotValid that names %s", err, lxd.HostsKey)
+	provider := lxd.New(lxd.Options{})
+	if cfg, err = provider.Validate(cfg, nil); err != nil {
+		t.Fatalf("Validate = %v: what servers there are is for the worker to say", err)
+	}
+	_, err = provider.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: cfg})
+	if !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), lxd.HostsKey) {
+		t.Errorf("Open = %v, want NotValid that names %s", err, lxd.HostsKey)
 	}
 }
