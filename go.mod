@@ -3,6 +3,7 @@ module github.com/slipway-project/slipway
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/uuid v1.6.0
 	github.com/gophercloud/gophercloud/v2 v2.16.0
 	github.com/gorilla/websocket v1.5.3

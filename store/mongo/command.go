@@ -24,6 +24,7 @@ const (
 	codeWriteConcernTimeout = 64
 	codeCappedPositionLost  = 136
 	codeWriteConflict       = 112
+	codeRetryStream         = 234
 	codeSnapshotTooOld      = 239
 	codeSnapshotUnavailable = 246
 	codeStreamFatal         = 280
@@ -31,6 +32,10 @@ const (
 	codeDuplicateKey        = 11000
 	codeDuplicateKeyUpdate  = 11001
 )
+
+// maxTime is the longest time limit that is sent: the server takes 31 bits of
+// milliseconds.
+const maxTime = time.Hour
 
 // syncTimeout is how long a command waits for a primary before it counts as
 // lost, to be tried again.
@@ -110,7 +115,19 @@ func lost(err error) bool {
 	if !errors.As(err, &se) {
 		return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrClosed)
 	}
-	return wire.IsNotPrimary(se.code) || has(err, labelRetryable)
+	return wire.IsNotPrimary(se.code) || has(err, labelRetryable) || isPassing(se.code)
+}
+
+// isPassing reports whether an error code means that the server could not be
+// reached, or could not answer, just now. Servers before 4.4 do not label
+// them: HostUnreachable, HostNotFound, NetworkTimeout, FailedToSatisfyReadPreference,
+// ReadConcernMajorityNotAvailableYet, ExceededTimeLimit, SocketException.
+func isPassing(code int) bool {
+	switch code {
+	case 6, 7, 89, 133, 134, 262, 9001:
+		return true
+	}
+	return false
 }
 
 // exec runs a command and decodes its answer, once fewer than the greatest
@@ -139,7 +156,7 @@ func execNow[R any](ctx context.Context, s *Store, db string, cmd bson.D, done f
 		return nil, context.DeadlineExceeded
 	}
 	if cmd[0].Name != "getMore" { // a cursor keeps the limit of its find; streams set their own
-		cmd = append(cmd, bson.DocElem{Name: "maxTimeMS", Value: max(1, left.Milliseconds())})
+		cmd = append(cmd, bson.DocElem{Name: "maxTimeMS", Value: max(1, min(left, maxTime).Milliseconds())})
 	}
 	type outcome struct {
 		r   *reply[R]

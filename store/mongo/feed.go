@@ -193,7 +193,8 @@ func resumable(err error) bool {
 	if errors.Is(err, store.ErrHistoryLost) {
 		return false
 	}
-	return lost(err) || has(err, labelResumable) || codeOf(err) == codeCursorNotFound || codeOf(err) == codeMaxTimeExpired
+	return lost(err) || has(err, labelResumable) || codeOf(err) == codeCursorNotFound ||
+		codeOf(err) == codeMaxTimeExpired || codeOf(err) == codeRetryStream
 }
 
 // badToken reports whether the server could not read a resume token.
