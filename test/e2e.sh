@@ -10,6 +10,7 @@ parts=(
 	"storecrash -"
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
+	"faults -"
 	"userdata cloud-init python3"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools"
 )

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
 	"github.com/slipway-project/slipway/internal/site"
+	"github.com/slipway-project/slipway/worker/lease"
 )
 
 func main() { os.Exit(command.Main(run)) }
@@ -58,7 +60,8 @@ func (a *app) root() *cobra.Command {
 
 // modelCommand returns the command that runs provisioners.
 func (a *app) modelCommand() *cobra.Command {
-	var agentFile, model, lxdSocket, lxdAgent string
+	o := site.ModelsOptions{}
+	var lxdSocket, lxdAgent string
 	c := &cobra.Command{
 		Use:   "model",
 		Short: "Run the provisioners of all models, or of one",
@@ -67,31 +70,37 @@ models and their machines, and starts and stops instances for them. It goes on
 until it is stopped; a controller that is away is waited for.
 
 The first identity is DIR/agents/machine-0.yaml of the controller's data
-directory; "slipway add-worker NAME --out FILE" makes others.`,
+directory; "slipway add-worker NAME --out FILE" makes others. Of several that run
+at a time, one cares for each model, and the others stand by.`,
 		Example: `  provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if agentFile == "" {
+			if o.AgentFile == "" {
 				return command.Usagef("no agent file named: give --agent-file FILE")
 			}
-			if model != "" && !tag.IsValidUUID(model) {
-				return command.Usagef("--model %q is not a model's UUID: see \"slipway models\"", model)
+			if o.Only != "" && !tag.IsValidUUID(o.Only) {
+				return command.Usagef("--model %q is not a model's UUID: see \"slipway models\"", o.Only)
+			}
+			if o.Lease < time.Second || o.Lease > time.Minute {
+				return command.Usagef("--lease %v is out of bounds: give 1s to 1m", o.Lease)
 			}
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
-			return runModels(cmd.Context(), agentFile, model, all.Backends{LXD: lxd.Local(lxdSocket, lxdAgent)})
+			o.Registry = all.Registry(all.Backends{LXD: lxd.Local(lxdSocket, lxdAgent)})
+			return runModels(cmd.Context(), o)
 		},
 	}
-	c.Flags().StringVar(&agentFile, "agent-file", "", "identity to log in with (required)")
-	c.Flags().StringVar(&model, "model", "", "UUID of the only model to care for")
+	c.Flags().StringVar(&o.AgentFile, "agent-file", "", "identity to log in with (required)")
+	c.Flags().StringVar(&o.Only, "model", "", "UUID of the only model to care for")
+	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c
 }
 
 // runModels runs provisioners until ctx is done or the controller refuses.
-func runModels(ctx context.Context, agentFile, model string, b all.Backends) error {
-	w, err := site.StartModels(agentFile, model, all.Registry(b))
+func runModels(ctx context.Context, o site.ModelsOptions) error {
+	w, err := site.StartModels(o)
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/juju/errors"
 	"gopkg.in/tomb.v2"
 
-	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/agentfile"
 	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/apiserver"
@@ -19,7 +19,6 @@ import (
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
-	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/worker/provisioner"
@@ -141,7 +140,7 @@ func (s *Site) startState(ctx context.Context, o Options, db store.Store) (*stat
 // startWorker runs the provisioners, which talk to the site as they would to
 // any other.
 func (s *Site) startWorker(o Options) error {
-	w, err := StartModels(o.Dir.AgentFile(), "", o.Registry)
+	w, err := StartModels(ModelsOptions{AgentFile: o.Dir.AgentFile(), Registry: o.Registry})
 	if err != nil {
 		return errors.Trace(err)
 	}
@@ -149,19 +148,22 @@ func (s *Site) startWorker(o Options) error {
 	return nil
 }
 
-// StartModels runs the provisioners of all models, or of the one with a UUID,
-// with the identity in an agent file.
-func StartModels(file, only string, registry *environs.Registry) (*provisioner.Models, error) {
-	agent, err := agentfile.Read(file)
+// ModelsOptions say whose provisioners to run, and how.
+type ModelsOptions struct {
+	AgentFile string             // the identity to log in with; required
+	Registry  *environs.Registry // required
+	Only      string             // the UUID of the one model to care for; empty means all
+	Lease     time.Duration      // for how long a model is claimed; 0 means lease.DefaultDuration
+}
+
+// StartModels runs the provisioners of models.
+func StartModels(o ModelsOptions) (*provisioner.Models, error) {
+	agent, err := agentfile.Read(o.AgentFile)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	return provisioner.NewModels(provisioner.ModelsConfig{
-		Info: api.Info{
-			Addrs: agent.APIAddresses, CACert: agent.CACert, ModelUUID: agent.ModelUUID,
-			Tag: agent.Tag, Password: params.Secret(agent.Password), Nonce: agent.Nonce,
-		},
-		Registry: registry, Only: only,
+		Info: agent.Info(), Registry: o.Registry, Only: o.Only, Lease: o.Lease,
 	})
 }
 
