@@ -81,7 +81,7 @@ func (s *Site) Wait() error { return s.tomb.Wait() }
 
 // start starts the parts, each after those that it needs.
 func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
-	db, err := openStore(ctx, o.Dir)
+	db, err := openStore(ctx, o.Dir, settings.Store)
 	if err != nil {
 		return errors.Trace(err)
 	}
