@@ -116,6 +116,26 @@ func (cs *connections) remove(c *connection) {
 	}
 }
 
+// kinds returns how many connections there are of each kind of caller.
+func (cs *connections) kinds(controllerModel string) map[string]int {
+	out := map[string]int{"anonymous": 0, "user": 0, "agent": 0, "manager": 0}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for c := range cs.all {
+		switch who := c.who; {
+		case who.tag == nil:
+			out["anonymous"]++
+		case who.tag.Kind() == tag.UserKind:
+			out["user"]++
+		case who.model == controllerModel:
+			out["manager"]++
+		default:
+			out["agent"]++
+		}
+	}
+	return out
+}
+
 // DropUser implements common.Sessions.
 func (cs *connections) DropUser(t tag.Tag) { cs.DropAgent("", t) }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/juju/errors"
+	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/core/network"
@@ -22,7 +23,7 @@ import (
 	"github.com/slipway-project/slipway/store/storetest"
 )
 
-func TestMain(m *testing.M) { statetest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
 const patience = 20 * time.Second

@@ -187,6 +187,13 @@ func (httpLog) Write(p []byte) (int, error) {
 // Addr returns where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// Connections returns how many connections there are by who is logged in on
+// them: "user", "agent", "manager" for the agents of the controller model, and
+// "anonymous" for nobody.
+func (s *Server) Connections() map[string]int {
+	return s.conns.kinds(s.cfg.Controller.ControllerModelUUID())
+}
+
 // Kill asks the server to stop: it takes no more connections and closes those
 // there are, once their calls have been answered.
 func (s *Server) Kill() { s.tomb.Kill(nil) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -25,6 +26,8 @@ type hub struct {
 	tomb  tomb.Tomb
 	store store.Store
 	feed  store.Feed // used by the loop alone
+
+	watchers atomic.Int64 // that have not ended
 
 	mu     sync.Mutex
 	subs   map[topic]map[subscriber]bool

@@ -30,6 +30,7 @@ type ended struct {
 // subscribe starts the watcher, or ends it at once if the hub has ended.
 func (w *ended) subscribe(h *hub, self subscriber, shut func(), topics ...topic) error {
 	w.hub, w.self, w.shut, w.topics, w.done = h, self, shut, topics, make(chan struct{})
+	h.watchers.Add(1)
 	if err := h.subscribe(self, topics...); err != nil {
 		w.fail(err)
 		return err
@@ -59,6 +60,7 @@ func (w *ended) fail(err error) {
 		return
 	}
 	w.over, w.err = true, err
+	w.hub.watchers.Add(-1)
 	w.shut()
 	close(w.done)
 }

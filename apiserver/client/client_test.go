@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/common"
@@ -23,7 +24,7 @@ import (
 	"github.com/slipway-project/slipway/state/statetest"
 )
 
-func TestMain(m *testing.M) { statetest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 

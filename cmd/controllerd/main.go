@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
@@ -49,7 +51,7 @@ func (a *app) root() *cobra.Command {
   controllerd run --data-dir /var/lib/slipway`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
-	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.backupCommand(), a.restoreCommand(), &cobra.Command{
+	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "controllerd", buildinfo.Version)
@@ -98,6 +100,7 @@ in it again.`,
 	c.Flags().BoolVar(&o.fast, "fast", false, "make every simulated delay zero")
 	c.Flags().StringVar(&o.lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&o.lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
+	serveFlags(c, &o.site)
 	return c
 }
 
@@ -106,6 +109,7 @@ type devOptions struct {
 	listen, provider    string
 	fast                bool
 	lxdSocket, lxdAgent string
+	site                site.Options
 }
 
 // dev runs a whole site until ctx is done.
@@ -129,7 +133,10 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		return err
 	}
 	defer rack.Close()
-	return a.serve(ctx, site.Options{Dir: dir, Registry: all.Registry(all.Backends{Rack: rack, LXD: lxd.Local(o.lxdSocket, o.lxdAgent)}), Listen: o.listen, Worker: true}, own.listens)
+	serve := o.site
+	serve.Dir, serve.Listen, serve.Worker = dir, o.listen, true
+	serve.Registry = all.Registry(all.Backends{Rack: rack, LXD: lxd.Local(o.lxdSocket, o.lxdAgent)})
+	return a.serve(ctx, serve, own.listens)
 }
 
 // bootstrapCommand returns the command that prepares a site.
@@ -139,14 +146,12 @@ func (a *app) bootstrapCommand() *cobra.Command {
 		Use:   "bootstrap",
 		Short: "Prepare a data directory without serving it",
 		Long: `bootstrap makes a site in an empty or new data directory: its certificates, its
-store (or, with --store, what it keeps in MongoDB), the models "controller" and "default", and the user "admin".
+store, the models "controller" and "default", and the user "admin".
 
 It lays down DIR/ca.pem, which clients are to trust; DIR/client, which an
 operator's SLIPWAY_DATA may point to; and DIR/agents/machine-0.yaml, with which
 the first provisionerd logs in.`,
-		Example: `  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com
-  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com \
-    --store "mongodb://h1,h2,h3/slipway?replicaSet=rs0" --store-credentials-file /etc/slipway/mongodb`,
+		Example: `  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.begin(); err != nil {
 				return err
@@ -160,35 +165,40 @@ the first provisionerd logs in.`,
 	c.Flags().StringSliceVar(&o.Advertise, "advertise", nil, "HOST or HOST:PORT at which others reach the server, separated by commas")
 	c.Flags().StringVar(&o.Name, "name", "slipway", "what operators call the controller")
 	c.Flags().StringVar(&o.Provider, "provider", simulated.Name, "provider of the first models")
-	storeFlags(c, &o.Store)
 	return c
-}
-
-// storeFlags gives a command the flags that say where the state is kept.
-func storeFlags(c *cobra.Command, s *site.StoreSettings) {
-	c.Flags().StringVar(&s.URL, "store", "", "URL of a MongoDB replica set that keeps the state; empty means the embedded store")
-	c.Flags().StringVar(&s.CAFile, "store-ca-file", "", "PEM file of the authorities that the store's servers are trusted by; turns TLS on")
-	c.Flags().StringVar(&s.CertificateFile, "store-certificate-file", "", "PEM file of a certificate and its key, to show to the store's servers")
-	c.Flags().StringVar(&s.CredentialsFile, "store-credentials-file", "", "file whose first line is USER:PASSWORD for the store")
 }
 
 // runCommand returns the command that serves a site.
 func (a *app) runCommand() *cobra.Command {
-	var listen string
+	var o site.Options
 	c := &cobra.Command{
-		Use:     "run",
-		Short:   "Serve the site in a data directory",
-		Example: `  controllerd run --data-dir /var/lib/slipway`,
+		Use:   "run",
+		Short: "Serve the site in a data directory",
+		Long: `run serves the site in a data directory until it is stopped. GET /health on the
+API's address tells without login whether it can work.
+
+SIGHUP has it open its audit log anew, after another program has moved the file
+away.`,
+		Example: `  controllerd run --data-dir /var/lib/slipway
+  controllerd run --data-dir /var/lib/slipway --audit-log /var/log/slipway/audit.log --metrics-listen 127.0.0.1:9090`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.begin(); err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), site.Options{Dir: site.Dir(a.dataDir), Registry: all.Registry(all.Backends{}), Listen: listen}, func(string) {})
+			o.Dir, o.Registry = site.Dir(a.dataDir), all.Registry(all.Backends{})
+			return a.serve(cmd.Context(), o, func(string) {})
 		},
 	}
 	a.dataDirFlag(c)
-	c.Flags().StringVar(&listen, "listen", "", "HOST:PORT to serve on, instead of the one that the site was prepared with")
+	c.Flags().StringVar(&o.Listen, "listen", "", "HOST:PORT to serve on, instead of the one that the site was prepared with")
+	serveFlags(c, &o)
 	return c
+}
+
+// serveFlags gives a command the flags of serving.
+func serveFlags(c *cobra.Command, o *site.Options) {
+	c.Flags().StringVar(&o.AuditLog, "audit-log", "", "FILE to record every login and every change in, as JSON lines")
+	c.Flags().StringVar(&o.MetricsListen, "metrics-listen", "", "HOST:PORT to serve Prometheus metrics on; elsewhere than on the loopback interface with TLS, and for superusers")
 }
 
 // serve serves a site until ctx is done or a part of it fails. Ready is told
@@ -202,5 +212,17 @@ func (a *app) serve(ctx context.Context, o site.Options, ready func(addr string)
 	fmt.Fprintf(a.stdout, "ready %s\n", s.Addr())
 	stop := context.AfterFunc(ctx, s.Kill)
 	defer stop()
-	return s.Wait()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-hangups:
+			s.Reopen()
+		}
+	}
 }

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/internal/metrics"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
@@ -31,6 +33,9 @@ type Options struct {
 	Listen   string             // instead of what the site was prepared with; empty means that
 	Worker   bool               // whether to run the provisioners of all models in this process too
 	Routes   map[string]http.Handler
+
+	AuditLog      string // file to record logins and changes in; empty means none
+	MetricsListen string // HOST:PORT to serve metrics on; empty means nowhere
 }
 
 // Site is a controller that serves.
@@ -38,6 +43,9 @@ type Site struct {
 	tomb    tomb.Tomb
 	parts   []part // in the order in which they were started
 	address string
+	eyes    *eyes
+
+	metricsAddress string // empty if metrics are not served
 }
 
 // part is something that a site consists of.
@@ -79,14 +87,31 @@ func (s *Site) Kill() { s.tomb.Kill(nil) }
 // Wait returns when everything has ended: nil after Kill, else why.
 func (s *Site) Wait() error { return s.tomb.Wait() }
 
+// MetricsAddr returns where metrics are served, as host:port; empty if they are
+// not.
+func (s *Site) MetricsAddr() string { return s.metricsAddress }
+
+// Reopen has the audit log begin anew at its path, where another program may
+// have moved it away.
+func (s *Site) Reopen() {
+	if s.eyes.audit != nil {
+		s.eyes.audit.Reopen()
+	}
+}
+
 // start starts the parts, each after those that it needs.
 func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
-	db, err := openStore(ctx, o.Dir, settings.Store)
+	if err := s.openEyes(o); err != nil {
+		return errors.Trace(err)
+	}
+	db, err := openStore(ctx, o.Dir)
 	if err != nil {
 		return errors.Trace(err)
 	}
 	s.add(part{name: "store", wait: db.Close})
-
+	if m := s.eyes.metrics; m != nil {
+		db = m.Store(db)
+	}
 	controller, err := s.startState(ctx, o, db)
 	if err != nil {
 		return errors.Trace(err)
@@ -95,17 +120,22 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
+	s.eyes.health.probe = controller.Probe
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Controller: controller, Listen: settings.Listen,
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
-		Schema: func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
-		Routes: o.Routes,
+		Schema:   func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
+		Observer: s.eyes.observer(), Routes: s.routes(o),
 	})
 	if err != nil {
-		return listenError(err, settings.Listen)
+		return listenError(err, settings.Listen, "--listen")
 	}
 	s.address = server.Addr().String()
 	s.add(part{name: "API server", kill: server.Kill, wait: server.Wait, dead: ended(server.Wait)})
+	live := metrics.Live{Controller: controller, Server: server, Probe: s.eyes.health.look}
+	if err := s.startMetrics(o.MetricsListen, live, certs.Certificate); err != nil {
+		return errors.Trace(err)
+	}
 	if err := publish(ctx, o.Dir, controller, settings, s.address); err != nil {
 		return errors.Trace(err)
 	}
@@ -113,6 +143,13 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		return errors.Trace(s.startWorker(o))
 	}
 	return nil
+}
+
+// routes returns what is served beside the API.
+func (s *Site) routes(o Options) map[string]http.Handler {
+	routes := map[string]http.Handler{"GET /health": s.eyes.health}
+	maps.Copy(routes, o.Routes)
+	return routes
 }
 
 // schemaOf returns the table of a provider's own settings.
@@ -167,15 +204,15 @@ func StartModels(o ModelsOptions) (*provisioner.Models, error) {
 	})
 }
 
-// listenError says in one line why a server cannot listen.
-func listenError(err error, listen string) error {
+// listenError says in one line why a server cannot listen where a flag says.
+func listenError(err error, listen, flag string) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return errors.Errorf("cannot listen on %s: the port is in use by another process; stop it, or choose another with --listen", listen)
+		return errors.Errorf("cannot listen on %s: the port is in use by another process; stop it, or choose another with %s", listen, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return errors.Errorf("cannot listen on %s: this machine does not have that address; choose another with --listen", listen)
+		return errors.Errorf("cannot listen on %s: this machine does not have that address; choose another with %s", listen, flag)
 	case errors.Is(err, syscall.EACCES):
-		return errors.Errorf("cannot listen on %s: the port is reserved for the superuser; choose another with --listen", listen)
+		return errors.Errorf("cannot listen on %s: the port is reserved for the superuser; choose another with %s", listen, flag)
 	}
 	return errors.Trace(err)
 }
