@@ -62,7 +62,6 @@ type Orchestrator struct {
 	system   *Configurator
 	save     *checkpoint
 	total    int // steps of the list that runs
-	health   []health.CheckResult
 }
 
 // NewOrchestrator creates an Orchestrator with the given dependencies. Call

@@ -75,11 +75,12 @@ func (p *ProvisionerAPI) setInstanceInfo(m startedMachine, a params.InstanceInfo
 // checkVolumes refuses volumes, of which the model has none, in the way that
 // unknown ones are refused.
 func checkVolumes(a params.InstanceInfo) error {
-	for _, v := range a.Volumes {
-		if v.VolumeTag == "" {
+	if len(a.Volumes) > 0 {
+		first := a.Volumes[0].VolumeTag
+		if first == "" {
 			return errors.New("Tag is empty")
 		}
-		t, err := tag.ParseVolumeTag(v.VolumeTag)
+		t, err := tag.ParseVolumeTag(first)
 		if err != nil {
 			return err
 		}

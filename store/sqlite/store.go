@@ -35,8 +35,7 @@ type Store struct {
 	bell   *bell        // rings after each commit that changed something
 	seq    atomic.Int64 // number of the newest committed change
 	oldest atomic.Int64 // number of the oldest change that is kept
-	pool   []*reader
-	free   chan *reader // those of the pool that are not at work
+	free   chan *reader // those that are not at work
 
 	closeOnce sync.Once
 	closeErr  error

@@ -23,8 +23,8 @@ type disk struct {
 
 // nic is one network interface.
 type nic struct {
-	id, mac, ip string
-	mbps        int
+	id, mac string
+	mbps    int
 }
 
 // inventoryOf returns what machine number n is made of. Sizes repeat with n, so
