@@ -23,6 +23,7 @@ type Environ struct {
 	mu       sync.Mutex
 	settings settings
 	hosts    hosts
+	unusable error                    // why there are no hosts; nil if there are
 	busy     map[string]chan struct{} // by machine: closed when its start has ended
 }
 
@@ -34,12 +35,10 @@ var (
 // configure takes over a model's settings.
 func (e *Environ) configure(cfg *config.Config) error {
 	s, err := settingsOf(cfg)
-	if err == nil {
-		s, err = s.withDefaults(e.options)
-	}
 	if err != nil {
 		return err
 	}
+	s, unusable := s.withDefaults(e.options)
 	hosts, err := newHosts(s)
 	if err != nil {
 		return err
@@ -49,15 +48,17 @@ func (e *Environ) configure(cfg *config.Config) error {
 	for _, h := range e.hosts {
 		h.client.CloseIdle()
 	}
-	e.settings, e.hosts = s, hosts
+	e.settings, e.hosts, e.unusable = s, hosts, unusable
 	return nil
 }
 
-// current returns the settings and hosts in force.
-func (e *Environ) current() (settings, hosts) {
+// current returns the settings and hosts in force. It errs if there are no
+// hosts to use, which need not be wrong: a controller may open an Environ only
+// to ask what the provider thinks of a machine.
+func (e *Environ) current() (settings, hosts, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.settings, e.hosts
+	return e.settings, e.hosts, e.unusable
 }
 
 // SetConfig implements environs.Environ.
@@ -67,8 +68,8 @@ func (e *Environ) SetConfig(_ context.Context, cfg *config.Config) error {
 
 // Precheck implements environs.Environ.
 func (e *Environ) Precheck(_ context.Context, p environs.PrecheckParams) error {
-	_, hosts := e.current()
-	if _, err := candidates(hosts, p.Placement, nil); err != nil {
+	_, hosts, unusable := e.current()
+	if _, err := candidates(hosts, p.Placement, nil); err != nil && unusable == nil {
 		return err
 	}
 	return checkVirtType(p.Constraints)
@@ -112,7 +113,10 @@ func (e *Environ) ConstraintsValidator(ctx context.Context) (*constraints.Valida
 		Unsupported: []string{constraints.CPUPower, constraints.InstanceType, constraints.Spaces, constraints.Tags},
 	}
 	v.AddVocabulary(constraints.VirtType, "container")
-	s, hosts := e.current()
+	s, hosts, err := e.current()
+	if err != nil {
+		return v, nil // the worker's hosts are not known here
+	}
 	found := make([][]string, len(hosts))
 	errs := hosts.each(func(i int, h *host) error {
 		info, err := h.describe(ctx, s.profiles)
@@ -129,7 +133,10 @@ func (e *Environ) ConstraintsValidator(ctx context.Context) (*constraints.Valida
 
 // AvailabilityZones implements environs.Zoned.
 func (e *Environ) AvailabilityZones(ctx context.Context) ([]environs.Zone, error) {
-	_, hosts := e.current()
+	_, hosts, err := e.current()
+	if err != nil {
+		return nil, err
+	}
 	zones := make([]environs.Zone, len(hosts))
 	hosts.each(func(i int, h *host) error {
 		_, err := h.client.Server(ctx)

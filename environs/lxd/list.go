@@ -40,7 +40,10 @@ func (e *Environ) list(ctx context.Context, hosts hosts) ([]found, []error) {
 // AllInstances implements environs.InstanceBroker. If one host does not answer,
 // it returns an error: a list with gaps would have instances taken for gone.
 func (e *Environ) AllInstances(ctx context.Context) ([]environs.Instance, error) {
-	_, hosts := e.current()
+	_, hosts, err := e.current()
+	if err != nil {
+		return nil, err
+	}
 	all, errs := e.list(ctx, hosts)
 	if err := first(errs); err != nil {
 		return nil, errors.Annotate(err, "cannot list containers")
@@ -57,7 +60,10 @@ func (e *Environ) Instances(ctx context.Context, ids []instance.ID) ([]environs.
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	_, hosts := e.current()
+	_, hosts, err := e.current()
+	if err != nil {
+		return nil, err
+	}
 	all, errs := e.list(ctx, hosts)
 	if err := first(errs); err != nil {
 		return nil, errors.Annotate(err, "cannot list containers")

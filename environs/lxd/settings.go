@@ -145,13 +145,14 @@ func (s settings) withDefaults(o Options) (settings, error) {
 		}
 	}
 	if len(s.hosts) == 0 {
-		return settings{}, errors.NewNotValid(nil, "no LXD server is known: set "+HostsKey)
+		return s, errors.NewNotValid(nil, "no LXD server is known: set "+HostsKey)
 	}
 	own := slices.Collect(maps.Values(o.Hosts))
 	for _, c := range s.hosts {
 		// A socket is a path on the worker's machine, which no model may choose.
 		if strings.HasPrefix(c.Address, "unix:") && !slices.Contains(own, c.Address) {
-			return settings{}, errors.NewNotValid(nil, HostsKey+" may only name sockets that the worker was started with")
+			s.hosts = nil
+			return s, errors.NewNotValid(nil, HostsKey+" may only name sockets that the worker was started with")
 		}
 	}
 	return s, nil

@@ -1,6 +1,7 @@
 package lxd_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/environs/lxd"
@@ -59,7 +61,7 @@ func TestSettingsAreChecked(t *testing.T) {
 			}
 			provider := lxd.New(lxd.Local("/run/lxd.socket", ""))
 			if cfg, err = provider.Validate(cfg, nil); err == nil {
-				_, err = provider.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: cfg})
+				err = use(t, provider, cfg)
 			}
 			switch {
 			case c.bad == "" && err != nil:
@@ -82,8 +84,24 @@ func TestNoServerIsAnError(t *testing.T) {
 	if cfg, err = provider.Validate(cfg, nil); err != nil {
 		t.Fatalf("Validate = %v: what servers there are is for the worker to say", err)
 	}
-	_, err = provider.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: cfg})
+	err = use(t, provider, cfg)
 	if !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), lxd.HostsKey) {
-		t.Errorf("Open = %v, want NotValid that names %s", err, lxd.HostsKey)
+		t.Errorf("using it = %v, want NotValid that names %s", err, lxd.HostsKey)
 	}
+}
+
+// use opens a model, and asks for the hosts that it has.
+func use(t *testing.T, p *lxd.Provider, cfg *config.Config) error {
+	t.Helper()
+	e, err := p.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: cfg})
+	if err != nil {
+		return err
+	}
+	if err := e.Precheck(t.Context(), environs.PrecheckParams{}); err != nil {
+		t.Errorf("Precheck = %v: it does not need hosts", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // there are none to be reached
+	_, err = e.StopInstances(ctx, []instance.ID{"x"})
+	return err
 }

@@ -41,7 +41,10 @@ func (e *Environ) start(ctx context.Context, p environs.StartInstanceParams) (en
 	}
 	defer unlock()
 
-	s, all := e.current()
+	s, all, err := e.current()
+	if err != nil {
+		return none, err
+	}
 	allowed, err := candidates(all, p.Placement, zonesOf(p.SubnetsToZones))
 	if err != nil {
 		return none, err

@@ -18,7 +18,10 @@ func (e *Environ) StopInstances(ctx context.Context, ids []instance.ID) ([]error
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	_, hosts := e.current()
+	_, hosts, err := e.current()
+	if err != nil {
+		return nil, err
+	}
 	all, errs := e.list(ctx, hosts)
 	results := make([]error, len(ids))
 	turns := make(chan struct{}, atOnce)

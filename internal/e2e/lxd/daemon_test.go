@@ -142,7 +142,10 @@ func (d *lxdDaemon) prepare() error {
 	return err
 }
 
+// inittab gives the machine an address that is worth reporting, although it has
+// no network. See RFC 5737 for it.
 const inittab = `::sysinit:/bin/ip link set lo up
+::sysinit:/bin/ip address add 198.51.100.7/32 dev lo
 ::respawn:/bin/agent
 `
 
@@ -175,7 +178,7 @@ func (d *lxdDaemon) image() (string, error) {
 			return "", err
 		}
 	}
-	for _, name := range []string{"bin/sh", "bin/sleep", "bin/ls", "bin/cat", "bin/stat", "bin/ip", "bin/ps", "sbin/init", "sbin/poweroff"} {
+	for _, name := range []string{"bin/sh", "bin/sleep", "bin/ls", "bin/cat", "bin/stat", "bin/ip", "bin/ps", "bin/killall", "sbin/init", "sbin/poweroff"} {
 		if err := os.Symlink("/bin/busybox", filepath.Join(root, name)); err != nil {
 			return "", err
 		}
