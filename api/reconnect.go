@@ -13,7 +13,7 @@ import (
 
 // healthy is how long a connection has to last before earlier failures are
 // forgotten.
-const healthy = time.Minute
+const healthy = 5 * time.Second
 
 // Reconnector keeps a connection open for a job: when it breaks, it is opened
 // again, after a pause that grows with each failure in a row and differs a

@@ -22,7 +22,7 @@ const ErrDone = errors.ConstError("the worker's job is done")
 
 // healthy is how long a worker has to live before its past failures are
 // forgotten.
-const healthy = time.Minute
+const healthy = 5 * time.Second
 
 // Runner keeps named workers running: one that fails is started again after a
 // pause that grows with its failures in a row. The failure of one never touches

@@ -68,6 +68,7 @@ var floors = map[string]int{
 	"environs/all":         6,
 	"worker/lease":         5, // below the workers that hold one
 	"worker/*":             6,
+	"worker/containers":    7, // on top of the provisioner
 	"cmd/*":                9,
 	"internal/e2e":         9,
 	"internal/e2e/*":       9,

@@ -28,7 +28,7 @@ type Config struct {
 	// Serve, unless it is nil, does more work over each connection, such as to
 	// provision containers. It returns when its context is done; if it fails, it
 	// is called again after a pause.
-	Serve func(ctx context.Context, c api.Caller, machineID string) error
+	Serve func(ctx context.Context, c Connection, machineID string) error
 
 	// dial replaces the connection to a controller in tests.
 	dial func(ctx context.Context, info api.Info) (link, error)
@@ -69,7 +69,7 @@ func (a *Agent) Wait() error { return a.tomb.Wait() }
 
 // healthy is how long a connection has to last before earlier failures are
 // forgotten.
-const healthy = time.Minute
+const healthy = 5 * time.Second
 
 // loop connects again and again until the machine is dead.
 func (a *Agent) loop() error {

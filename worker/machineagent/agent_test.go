@@ -47,7 +47,7 @@ func run(t *testing.T, prepare func(*fixture), test func(*fixture)) {
 	})
 }
 
-func (f *fixture) begin(serve func(context.Context, api.Caller, string) error) {
+func (f *fixture) begin(serve func(context.Context, Connection, string) error) {
 	f.Helper()
 	var err error
 	f.agent, err = New(Config{AgentFile: f.path, System: f.system, Serve: serve, dial: f.controller.dial})
@@ -283,7 +283,7 @@ func TestOtherWorkRunsWhileConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, controller: newController(), system: newSystem(), path: writeFile(t)}
 		calls, running := 0, false
-		f.begin(func(ctx context.Context, _ api.Caller, id string) error {
+		f.begin(func(ctx context.Context, _ Connection, id string) error {
 			if calls++; calls == 1 {
 				return errors.New("the first time it fails")
 			}

@@ -123,6 +123,8 @@ func (l *fakeLink) Close() error {
 	l.do(func() { l.links = slices.DeleteFunc(l.links, func(o *fakeLink) bool { return o == l }) })
 	return nil
 }
+func (l *fakeLink) ModelUUID() string                                 { return "" }
+func (l *fakeLink) ControllerUUID() string                            { return "" }
 func (l *fakeLink) Call(context.Context, rpc.Request, any, any) error { return nil }
 
 func (l *fakeLink) Watch(context.Context) (watcher.NotifyWatcher, error) { return l.lives, nil }

@@ -16,11 +16,21 @@ import (
 	"github.com/slipway-project/slipway/watcher"
 )
 
+// Connection is what other work is done over; *api.Conn is one.
+type Connection interface {
+	api.Caller
+	Addrs() []string // of the controllers, host:port each; the one in use comes first
+	ModelUUID() string
+	ControllerUUID() string
+}
+
+var _ Connection = (*api.Conn)(nil)
+
 // link is a connection to a controller that is logged in.
 type link interface {
 	machine
 	directory
-	api.Caller
+	Connection
 
 	SetPassword(ctx context.Context, password params.Secret) error
 	Broken() <-chan struct{}
@@ -39,7 +49,6 @@ type machine interface {
 // directory is what the agent learns of where the controllers are, host:port
 // each.
 type directory interface {
-	Addrs() []string // at the time of the login
 	WatchAPIHostPorts(ctx context.Context) (watcher.NotifyWatcher, error)
 	APIAddresses(ctx context.Context) ([]string, error)
 }

@@ -16,12 +16,24 @@ var logger = loggo.GetLogger("slipway.worker.provisioner")
 
 // Config is what a provisioner works with. All fields but Epoch are required.
 type Config struct {
-	API            API                // logged in to the model as a manager
-	Registry       *environs.Registry // of the providers that a model may use
+	API            API       // logged in to the model as a manager
+	Registry       Providers // that a model may use
 	ModelUUID      string
 	ControllerUUID string
 	Epoch          int64 // of the lease under which it works; 0 means none
 }
+
+// Providers opens what runs a model's machines; *environs.Registry does so by the
+// name in the model's settings.
+type Providers interface {
+	// Validate returns settings as they are to be kept, or says what is wrong
+	// with them.
+	Validate(cfg, old *config.Config) (*config.Config, error)
+	// Open opens an environ.
+	Open(ctx context.Context, p environs.OpenParams) (environs.Environ, error)
+}
+
+var _ Providers = (*environs.Registry)(nil)
 
 // Validate returns an error satisfying errors.NotValid if something is missing.
 func (c Config) Validate() error {

@@ -52,6 +52,9 @@ type Server struct {
 	last       int
 	calls      []string
 	fail       func(call string) *Failure
+
+	pools          []string
+	profileDevices map[string]map[string]string // of the default profile
 }
 
 // Failure is how a call goes wrong.
@@ -83,6 +86,8 @@ func NewServer(t testing.TB, aliases ...string) *Server {
 	s := &Server{
 		Address: "unix://" + socket, images: map[string]bool{},
 		containers: map[string]*Container{}, operations: map[string]map[string]any{},
+		pools:          []string{"default"},
+		profileDevices: map[string]map[string]string{"root": {"type": "disk", "path": "/", "pool": "default"}},
 	}
 	for _, a := range aliases {
 		s.images[a] = true
@@ -138,6 +143,9 @@ func (s *Server) handler() http.Handler {
 		"GET /1.0":                         s.server,
 		"GET /1.0/resources":               s.resources,
 		"GET /1.0/profiles/{name}":         s.profile,
+		"PATCH /1.0/profiles/{name}":       s.patchProfile,
+		"GET /1.0/storage-pools":           s.listPools,
+		"POST /1.0/storage-pools":          s.createPool,
 		"GET /1.0/instances":               s.list,
 		"POST /1.0/instances":              s.create,
 		"GET /1.0/instances/{name}":        s.get,
@@ -212,7 +220,51 @@ func (s *Server) profile(r *http.Request) (any, *Failure) {
 	if r.PathValue("name") != "default" {
 		return nil, &Failure{Code: http.StatusNotFound, Text: "Profile not found"}
 	}
-	return map[string]any{"devices": map[string]any{"root": map[string]any{"type": "disk", "path": "/", "pool": "default"}}}, nil
+	return map[string]any{"devices": s.profileDevices}, nil
+}
+
+func (s *Server) patchProfile(r *http.Request) (any, *Failure) {
+	var asked struct{ Devices map[string]map[string]string }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, &Failure{Code: http.StatusBadRequest, Text: err.Error()}
+	}
+	maps.Copy(s.profileDevices, asked.Devices)
+	return nil, nil
+}
+
+func (s *Server) listPools(*http.Request) (any, *Failure) {
+	out := []string{}
+	for _, p := range s.pools {
+		out = append(out, "/1.0/storage-pools/"+p)
+	}
+	return out, nil
+}
+
+func (s *Server) createPool(r *http.Request) (any, *Failure) {
+	var asked struct{ Name string }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, &Failure{Code: http.StatusBadRequest, Text: err.Error()}
+	}
+	if slices.Contains(s.pools, asked.Name) {
+		return nil, &Failure{Code: http.StatusConflict, Text: "Storage pool already exists"}
+	}
+	s.pools = append(s.pools, asked.Name)
+	return nil, nil
+}
+
+// Bare takes away the storage pools, as on a server that has just been installed.
+func (s *Server) Bare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools, s.profileDevices = nil, map[string]map[string]string{}
+}
+
+// Pool returns the storage pool of the default profile's root disk; empty means
+// none.
+func (s *Server) Pool() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.profileDevices["root"]["pool"]
 }
 
 func (s *Server) wait(r *http.Request) (any, *Failure) {

@@ -2,7 +2,9 @@ package rest
 
 import (
 	"context"
+	"net/http"
 	"net/url"
+	"path"
 
 	"github.com/juju/errors"
 )
@@ -56,4 +58,30 @@ func (c *Client) Profile(ctx context.Context, name string) (Profile, error) {
 	var out Profile
 	err := c.get(ctx, "/1.0/profiles/"+url.PathEscape(name), nil, &out)
 	return out, err
+}
+
+// AddDevices adds devices to a profile. One of the same name is replaced.
+func (c *Client) AddDevices(ctx context.Context, profile string, devices Devices) error {
+	_, err := c.send(ctx, http.MethodPatch, "/1.0/profiles/"+url.PathEscape(profile), Profile{Devices: devices})
+	return err
+}
+
+// Pools returns the names of the storage pools.
+func (c *Client) Pools(ctx context.Context) ([]string, error) {
+	var paths []string
+	if err := c.get(ctx, "/1.0/storage-pools", nil, &paths); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = path.Base(p)
+	}
+	return names, nil
+}
+
+// CreatePool makes a storage pool, or returns an error satisfying
+// errors.AlreadyExists.
+func (c *Client) CreatePool(ctx context.Context, name, driver string) error {
+	_, err := c.send(ctx, http.MethodPost, "/1.0/storage-pools", map[string]string{"name": name, "driver": driver})
+	return err
 }
