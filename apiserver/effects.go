@@ -50,6 +50,8 @@ func effects() []effectsRow {
 			WatchModelMachines`},
 		{"Provisioner", writes, `EnsureDead MarkMachinesForRemoval PrepareContainerInterfaceInfo ReleaseContainerAddresses
 			Remove SetInstanceInfo SetInstanceStatus SetPasswords SetStatus SetSupportedContainers UpdateStatus`},
+		{"Singular", reads, "Claim Release"}, // leases run out by themselves, and are renewed all the time
+		{"Singular", waits, "Wait"},
 		{"StringsWatcher", reads, "Stop"},
 		{"StringsWatcher", waits, "Next"},
 		{"UserManager", reads, "UserInfo"},

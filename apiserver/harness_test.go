@@ -11,7 +11,6 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/juju/errors"
-	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/core/network"
@@ -23,7 +22,7 @@ import (
 	"github.com/slipway-project/slipway/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { statetest.Main(m) }
 
 // patience bounds every wait of these tests.
 const patience = 20 * time.Second

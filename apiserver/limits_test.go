@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/core/tag"
 )
 
@@ -136,8 +137,18 @@ func TestPresence(t *testing.T) {
 		if !p.AgentAlive("a", m) {
 			t.Error("an agent is missed right after the start")
 		}
+		early := tag.NewMachineTag("7")
+		p.enter(agentKey{"a", early}).Kill()
+		event("7")
+		time.Sleep(graceTime + time.Second)
+		event("7")
+		if p.AgentAlive("a", early) {
+			t.Error("an agent that came and went right after the start is not missed")
+		}
 		time.Sleep(settleTime)
-		if p.AgentAlive("a", m) {
+		synctest.Wait()
+		event(common.AnyAgent)
+		if p.AgentAlive("a", m) || !p.AgentLeft("a", m).IsZero() {
 			t.Error("an agent that never came is not missed")
 		}
 		first, second := p.enter(agentKey{"a", m}), p.enter(agentKey{"a", m})
@@ -155,7 +166,11 @@ func TestPresence(t *testing.T) {
 			t.Error("an agent that came back at once was missed")
 		}
 		third.Kill()
+		left := time.Now()
 		time.Sleep(graceTime + time.Second)
+		if got := p.AgentLeft("a", m); !got.Equal(left) {
+			t.Errorf("the agent left at %v, want %v", got, left)
+		}
 		if p.AgentAlive("a", m) || len(p.agents) != 0 {
 			t.Error("an agent whose connections are gone is there")
 		}

@@ -12,7 +12,9 @@ import (
 
 // How long an agent that is not connected does not count as gone: after the
 // server's start, and after its last connection has ended, so that one which
-// comes back at once is not missed.
+// comes back at once is not missed. A connection that has gone silent ends after
+// rpc.ConnConfig.PeerTimeout, so that an agent is missed after 25 seconds at the
+// latest.
 const (
 	settleTime = 30 * time.Second
 	graceTime  = 5 * time.Second
@@ -24,13 +26,18 @@ type agentKey struct {
 	tag   tag.Tag
 }
 
-// presence knows which agents are connected to this server. It keeps nothing:
-// an agent is there while its connection is, and a little longer.
+// maxLeft bounds how many agents are remembered that have gone.
+const maxLeft = 100_000
+
+// presence knows which agents are connected to this server: an agent is there while
+// its connection is, and a little longer.
 type presence struct {
 	settled time.Time // from then on, who is not there is gone
+	settle  *time.Timer
 
 	mu       sync.Mutex
 	agents   map[agentKey]*agentPresence
+	left     map[agentKey]time.Time             // when the last connection ended of those that are not there
 	watchers map[string]map[*agentsWatcher]bool // by model
 	closed   bool
 }
@@ -42,9 +49,20 @@ type agentPresence struct {
 }
 
 func newPresence(now time.Time) *presence {
-	return &presence{
-		settled: now.Add(settleTime), agents: make(map[agentKey]*agentPresence), watchers: make(map[string]map[*agentsWatcher]bool),
+	p := &presence{
+		settled: now.Add(settleTime), agents: make(map[agentKey]*agentPresence), left: make(map[agentKey]time.Time),
+		watchers: make(map[string]map[*agentsWatcher]bool),
 	}
+	p.settle = time.AfterFunc(settleTime, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, set := range p.watchers {
+			for w := range set {
+				w.add(common.AnyAgent)
+			}
+		}
+	})
+	return p
 }
 
 // close stops what waits to happen.
@@ -52,6 +70,7 @@ func (p *presence) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.settle.Stop()
 	for _, a := range p.agents {
 		if a.leave != nil {
 			a.leave.Stop()
@@ -63,7 +82,19 @@ func (p *presence) close() {
 func (p *presence) AgentAlive(modelUUID string, t tag.Tag) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.agents[agentKey{modelUUID, t}] != nil || time.Now().Before(p.settled)
+	k := agentKey{modelUUID, t}
+	if p.agents[k] != nil {
+		return true
+	}
+	_, left := p.left[k]
+	return !left && time.Now().Before(p.settled)
+}
+
+// AgentLeft implements common.Presence.
+func (p *presence) AgentLeft(modelUUID string, t tag.Tag) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left[agentKey{modelUUID, t}]
 }
 
 // WatchAgents implements common.Presence.
@@ -96,6 +127,7 @@ func (p *presence) enter(k agentKey) *present {
 	if a == nil {
 		a = &agentPresence{}
 		p.agents[k] = a
+		delete(p.left, k)
 		p.tell(k)
 	}
 	if a.leave != nil {
@@ -114,12 +146,20 @@ func (p *presence) leave(k agentKey) {
 	if a.conns--; a.conns > 0 || p.closed {
 		return
 	}
+	since := time.Now()
 	var timer *time.Timer
 	timer = time.AfterFunc(graceTime, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if a.leave == timer { // it has not come back
 			delete(p.agents, k)
+			for old := range p.left {
+				if len(p.left) < maxLeft {
+					break
+				}
+				delete(p.left, old)
+			}
+			p.left[k] = since
 			p.tell(k)
 		}
 	})

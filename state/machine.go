@@ -121,6 +121,14 @@ func (m *Machine) Hardware() (hardware.Characteristics, error) {
 	return m.doc.Instance.Hardware, nil
 }
 
+// Nonce returns what was recorded when the machine was provisioned; empty before.
+func (m *Machine) Nonce() string {
+	if m.doc.Instance == nil {
+		return ""
+	}
+	return m.doc.Instance.Nonce
+}
+
 // CheckProvisioned reports whether the machine was provisioned with this nonce.
 // It is false for an empty nonce.
 func (m *Machine) CheckProvisioned(nonce string) bool {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/juju/errors"
-	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/network"
@@ -24,7 +23,7 @@ import (
 	"github.com/slipway-project/slipway/watcher"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { statetest.Main(m) }
 
 // flush makes sure that every watcher of the site has been told of everything so
 // far: it waits for a change of its own to come through the hub, which

@@ -55,7 +55,7 @@ current() { "$bin/slipway" status --format json | grep -c "\"current\": \"$1\"" 
 
 storeflag=()
 if [ "$store" = mongo ]; then
-	say "a replica set: the double that the tests use (no MongoDB is needed)"
+	say "this demo runs on the double of a MongoDB replica set that the tests use: no MongoDB is needed"
 	launch store "$bin/mongodouble" --listen 127.0.0.1:0
 	storeflag=(--store "mongodb://$address/slipway?replicaSet=rs0")
 fi

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 # part: packages it needs (none: -)
 parts=(
 	"storecrash -"
+	"bmcqemu qemu-system-x86 ovmf grub-efi-amd64-bin grub-common grub2-common mtools dosfstools xorriso"
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
 	"faults -"

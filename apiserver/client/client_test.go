@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/juju/errors"
-	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/common"
@@ -24,7 +23,7 @@ import (
 	"github.com/slipway-project/slipway/state/statetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { statetest.Main(m) }
 
 var ctx = context.Background()
 

@@ -125,7 +125,11 @@ func (c *Client) agentStatus(m Machine) status.Info {
 	if c.conn.Presence.AgentAlive(c.backend.ModelUUID(), m.Tag()) {
 		return s
 	}
-	return status.Info{Status: status.Down, Message: agentGone, Since: s.Since}
+	since := c.conn.Presence.AgentLeft(c.backend.ModelUUID(), m.Tag())
+	if since.IsZero() { // it has not come back since the server started
+		since = s.Since
+	}
+	return status.Info{Status: status.Down, Message: agentGone, Since: since}
 }
 
 // detailed returns a status as people are shown it: without its data.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/juju/errors"
@@ -62,6 +63,9 @@ func (w *deltaWatcher) next(ctx context.Context) (Changes, error) {
 	case ids, ok := <-w.agents.Changes():
 		if !ok {
 			return Changes{}, common.ErrStopped
+		}
+		if slices.Contains(ids, common.AnyAgent) {
+			return Changes{All: true}, nil
 		}
 		return Changes{Machines: ids}, nil
 	case c, ok := <-w.changes.Changes():

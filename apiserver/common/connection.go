@@ -1,6 +1,8 @@
 package common
 
 import (
+	"time"
+
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/watcher"
@@ -27,10 +29,17 @@ type Presence interface {
 	// AgentAlive reports whether a machine's agent is connected, or cannot be
 	// expected to be yet, for instance because the server has just started.
 	AgentAlive(modelUUID string, t tag.Tag) bool
+	// AgentLeft returns since when an agent that is not alive has had no
+	// connection, or a zero time if that is not known.
+	AgentLeft(modelUUID string, t tag.Tag) time.Time
 	// WatchAgents names the machines of a model whose agents came or went; its
-	// first event is empty.
+	// first event is empty. AnyAgent in an event stands for all machines.
 	WatchAgents(modelUUID string) watcher.StringsWatcher
 }
+
+// AnyAgent is what an event of Presence.WatchAgents has in it when any agent may
+// be missed from now on.
+const AnyAgent = ""
 
 // Sessions can end the connections of others.
 type Sessions interface {

@@ -4,6 +4,7 @@ package facadetest
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/core/access"
@@ -74,6 +75,17 @@ type Gone map[string]bool
 
 // AgentAlive implements common.Presence.
 func (g Gone) AgentAlive(_ string, t tag.Tag) bool { return !g[t.String()] }
+
+// GoneSince returns when all that are Gone have gone.
+func GoneSince() time.Time { return time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+// AgentLeft implements common.Presence.
+func (g Gone) AgentLeft(_ string, t tag.Tag) time.Time {
+	if g[t.String()] {
+		return GoneSince()
+	}
+	return time.Time{}
+}
 
 // WatchAgents implements common.Presence; nobody comes or goes.
 func (g Gone) WatchAgents(string) watcher.StringsWatcher {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/apiserver/provisioner"
 	"github.com/slipway-project/slipway/core/access"
@@ -16,7 +14,7 @@ import (
 	"github.com/slipway-project/slipway/state/statetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { statetest.Main(m) }
 
 // denied is what a result about an entity that is none of the caller's holds.
 const denied = "permission denied [unauthorized access]"

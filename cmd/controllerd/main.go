@@ -51,7 +51,7 @@ func (a *app) root() *cobra.Command {
   controllerd run --data-dir /var/lib/slipway`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
-	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), &cobra.Command{
+	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.backupCommand(), a.restoreCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "controllerd", buildinfo.Version)
@@ -146,12 +146,14 @@ func (a *app) bootstrapCommand() *cobra.Command {
 		Use:   "bootstrap",
 		Short: "Prepare a data directory without serving it",
 		Long: `bootstrap makes a site in an empty or new data directory: its certificates, its
-store, the models "controller" and "default", and the user "admin".
+store (or, with --store, what it keeps in MongoDB), the models "controller" and "default", and the user "admin".
 
 It lays down DIR/ca.pem, which clients are to trust; DIR/client, which an
 operator's SLIPWAY_DATA may point to; and DIR/agents/machine-0.yaml, with which
 the first provisionerd logs in.`,
-		Example: `  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com`,
+		Example: `  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com
+  controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com \
+    --store "mongodb://h1,h2,h3/slipway?replicaSet=rs0" --store-credentials-file /etc/slipway/mongodb`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.begin(); err != nil {
 				return err
@@ -165,7 +167,16 @@ the first provisionerd logs in.`,
 	c.Flags().StringSliceVar(&o.Advertise, "advertise", nil, "HOST or HOST:PORT at which others reach the server, separated by commas")
 	c.Flags().StringVar(&o.Name, "name", "slipway", "what operators call the controller")
 	c.Flags().StringVar(&o.Provider, "provider", simulated.Name, "provider of the first models")
+	storeFlags(c, &o.Store)
 	return c
+}
+
+// storeFlags gives a command the flags that say where the state is kept.
+func storeFlags(c *cobra.Command, s *site.StoreSettings) {
+	c.Flags().StringVar(&s.URL, "store", "", "URL of a MongoDB replica set that keeps the state; empty means the embedded store")
+	c.Flags().StringVar(&s.CAFile, "store-ca-file", "", "PEM file of the authorities that the store's servers are trusted by; turns TLS on")
+	c.Flags().StringVar(&s.CertificateFile, "store-certificate-file", "", "PEM file of a certificate and its key, to show to the store's servers")
+	c.Flags().StringVar(&s.CredentialsFile, "store-credentials-file", "", "file whose first line is USER:PASSWORD for the store")
 }
 
 // runCommand returns the command that serves a site.

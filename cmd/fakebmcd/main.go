@@ -1,5 +1,6 @@
 // Command fakebmcd is a room full of management controllers (BMCs) that speak
-// Redfish, with machines in memory behind them, for tests and demonstrations.
+// Redfish, with machines in memory or virtual machines behind them, for tests and
+// demonstrations.
 //
 // One BMC with several systems listens on one address:
 //
@@ -9,6 +10,9 @@
 // the loopback interface on Linux:
 //
 //	fakebmcd --bmcs 200 --port 8000
+//
+// With --qemu DIR each system is a virtual machine with UEFI firmware: its power is a
+// process, and its disk, NVRAM and console are files in DIR.
 //
 // Below /fakebmc/ each BMC has its own control, without a password: GET stats, POST
 // faults with a JSON object such as {"kind": "status", "status": 503, "times": 3},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type settings struct {
 	key      string
 	config   fakebmc.Config
 	logLevel string
+
+	dir         string // of virtual machines; empty: machines in memory
+	kvm         string
+	probeKernel string
+	qemu        fakebmc.QEMUOptions
 }
 
 // parse reads the command line.
@@ -68,6 +74,12 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.config.Delays.PowerOff, "power-off", time.Second, "`time` to power off hard")
 	f.DurationVar(&s.config.Delays.SoftOff, "soft-off", 3*time.Second, "`time` to shut down")
 	f.DurationVar(&s.config.Delays.Media, "media", 0, "`time` to insert a virtual medium")
+	f.StringVar(&s.dir, "qemu", "", "`folder` for virtual machines, one folder for each; none: machines in memory")
+	f.StringVar(&s.kvm, "kvm", "auto", "`whether` virtual machines use KVM: on, off, or auto, which boots the kernel of --probe-kernel to see")
+	f.StringVar(&s.probeKernel, "probe-kernel", "", "`file` with a Linux kernel for --kvm auto; none: no KVM")
+	f.StringVar(&s.qemu.Network, "network", "", "what follows \"user,id=n0,\" in QEMU's `option` -netdev; none: no network but DHCP")
+	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
+	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
 	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
 	if err := f.Parse(args); err != nil {
 		return s, errUsage
@@ -82,6 +94,10 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		problem = "--systems is not between 1 and 10000"
 	case (s.cert == "") != (s.key == ""):
 		problem = "--cert and --key go together"
+	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
+		problem = "--kvm is none of on, off, auto"
+	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
+		problem = "--memory is less than 64 MiB or --disk less than 1 MiB"
 	}
 	for _, name := range strings.Split(vendors, ",") {
 		if _, ok := fakebmc.VendorNamed(name); !ok && problem == "" {
@@ -124,6 +140,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := loggo.ConfigureLoggers("<root>=" + s.logLevel); err != nil {
 		return errors.Annotate(err, "cannot set the log level")
 	}
+	if s.dir != "" {
+		if s.config.Machine, err = virtual(ctx, s); err != nil {
+			return errors.Trace(err)
+		}
+	}
 	rack, err := fakebmc.NewRack(max(s.bmcs, 1), s.config, s.vendors...)
 	if err != nil {
 		return errors.Trace(err)
@@ -133,6 +154,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = cerr
 	}
 	return errors.Trace(err)
+}
+
+// virtual returns what makes the virtual machines. All are made at once, so that
+// what is missing shows before anything is served.
+func virtual(ctx context.Context, s settings) (func(int) fakebmc.Machine, error) {
+	s.qemu.KVM = s.kvm == "on" || s.kvm == "auto" && s.probeKernel != "" && fakebmc.ProbeKVM(ctx, s.probeKernel)
+	var machines []fakebmc.Machine
+	for n := range max(s.bmcs, 1) * s.config.Systems {
+		o := s.qemu
+		o.Dir = filepath.Join(s.dir, strconv.Itoa(n))
+		m, err := fakebmc.NewQEMU(o)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		machines = append(machines, m)
+	}
+	return func(n int) fakebmc.Machine { return machines[n] }, nil
 }
 
 // serve serves the rack until ctx is done.

@@ -95,6 +95,8 @@ func TestRefusals(t *testing.T) {
 		"vendor":        {[]string{"--vendor", "acme"}, `unknown vendor "acme"; want one of generic, dell`, true},
 		"bmcs":          {[]string{"--bmcs", "-1"}, "--bmcs is not between", true},
 		"systems":       {[]string{"--systems", "0"}, "--systems is not between", true},
+		"kvm":           {[]string{"--kvm", "maybe"}, "--kvm is none of on, off, auto", true},
+		"memory":        {[]string{"--memory", "1"}, "--memory is less than 64 MiB", true},
 		"half a pair":   {[]string{"--cert", "x"}, "--cert and --key go together", true},
 		"password file": {[]string{"--password-file", "/nonexistent"}, "cannot read the password", false},
 		"certificate":   {[]string{"--listen", "127.0.0.1:0", "--cert", "/nonexistent", "--key", "/nonexistent"}, "cannot load the certificate", false},

@@ -34,6 +34,7 @@ type BootstrapOptions struct {
 	Registry    *environs.Registry // required
 	Provider    string             // of the first models; empty means "simulated"
 	ModelConfig map[string]any     // of the first models, beside the provider
+	Store       StoreSettings      // where to keep the state; the zero value means in Dir
 }
 
 // Validate returns an error satisfying errors.NotValid that names what is wrong
@@ -41,6 +42,9 @@ type BootstrapOptions struct {
 func (o BootstrapOptions) Validate() error {
 	if o.Dir == "" {
 		return errors.NewNotValid(nil, "no data directory named: give --data-dir DIR")
+	}
+	if err := o.Store.Validate(); err != nil {
+		return errors.Trace(err)
 	}
 	if o.Registry == nil {
 		return errors.NotValidf("missing Registry")
@@ -85,10 +89,14 @@ func Bootstrap(ctx context.Context, o BootstrapOptions) error {
 	if err := o.Validate(); err != nil {
 		return errors.Trace(err)
 	}
+	var err error
+	if o.Store, err = o.Store.absolute(); err != nil {
+		return errors.Trace(err)
+	}
 	if err := o.Dir.claim(); err != nil {
 		return errors.Trace(err)
 	}
-	settings := Settings{Name: o.Name, Listen: o.Listen, Advertise: o.Advertise, Provider: o.Provider}
+	settings := Settings{Name: o.Name, Listen: o.Listen, Advertise: o.Advertise, Provider: o.Provider, Store: o.Store}
 	if err := o.Dir.save(settings); err != nil {
 		return errors.Trace(err)
 	}
@@ -96,12 +104,15 @@ func Bootstrap(ctx context.Context, o BootstrapOptions) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	db, err := openStore(ctx, o.Dir)
+	db, err := openStore(ctx, o.Dir, o.Store)
 	if err != nil {
 		return errors.Trace(err)
 	}
 	defer db.Close()
 	settings.ControllerUUID, err = initialize(ctx, o, db, certs.AuthorityPEM())
+	if errors.Is(err, errors.AlreadyExists) { // a site's own directory was refused before
+		return errors.Errorf("the database at %s holds a site already: name another database; if only its preparation was interrupted, drop it and try again", o.Store.URL)
+	}
 	if err != nil {
 		return errors.Annotatef(err, "cannot prepare %s", o.Dir)
 	}

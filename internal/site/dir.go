@@ -28,6 +28,8 @@ type Settings struct {
 	Listen         string   `yaml:"listen"`              // host:port; port 0 means any
 	Advertise      []string `yaml:"advertise,omitempty"` // host or host:port; where others reach the server
 	Provider       string   `yaml:"provider"`            // of the first models
+
+	Store StoreSettings `yaml:"store,omitempty"` // where the state is
 }
 
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }

@@ -33,8 +33,8 @@ type served struct {
 	http  *http.Client
 }
 
-// serve prepares and serves a site. Change may change how.
-func serve(t *testing.T, change func(*site.Options)) *served {
+// begin prepares and serves a site. Change may change how.
+func begin(t *testing.T, change func(*site.Options)) *served {
 	t.Helper()
 	dir := site.Dir(filepath.Join(t.TempDir(), "site"))
 	registry := all.Registry(all.Backends{})
@@ -130,7 +130,7 @@ func TestHealth(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(log), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, func(o *site.Options) { o.AuditLog = log })
+	s := begin(t, func(o *site.Options) { o.AuditLog = log })
 	url := "https://" + s.Addr() + "/health"
 	code, body := s.get(t, url)
 	if want := `{"status":"ok","checks":{"audit-log":"ok","changes":"ok","store":"ok"}}`; code != 200 || strings.TrimSpace(body) != want {
@@ -156,7 +156,7 @@ func TestHealth(t *testing.T) {
 func TestNoSecretsAnywhere(t *testing.T) {
 	logged := testlog.Capture(t)
 	audit := filepath.Join(t.TempDir(), "audit.log")
-	s := serve(t, func(o *site.Options) { o.AuditLog, o.MetricsListen = audit, "127.0.0.1:0" })
+	s := begin(t, func(o *site.Options) { o.AuditLog, o.MetricsListen = audit, "127.0.0.1:0" })
 	const planted = "planted-secret"
 	secrets := []string{planted, string(s.known.Account.Password)}
 	conn, err := s.connect(t, "admin", s.known.Account.Password, "")
@@ -219,7 +219,7 @@ func TestNoSecretsAnywhere(t *testing.T) {
 }
 
 func TestMetricsElsewhereAreForSuperusers(t *testing.T) {
-	s := serve(t, func(o *site.Options) { o.MetricsListen = "0.0.0.0:0" })
+	s := begin(t, func(o *site.Options) { o.MetricsListen = "0.0.0.0:0" })
 	_, port, err := net.SplitHostPort(s.MetricsAddr())
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	if err := s.openEyes(o); err != nil {
 		return errors.Trace(err)
 	}
-	db, err := openStore(ctx, o.Dir)
+	db, err := openStore(ctx, o.Dir, settings.Store)
 	if err != nil {
 		return errors.Trace(err)
 	}

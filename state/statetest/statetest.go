@@ -8,7 +8,6 @@ import (
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
-	"github.com/slipway-project/slipway/store/sqlite"
 	"github.com/slipway-project/slipway/store/storetest"
 )
 
@@ -86,21 +85,6 @@ func OpenWith(t testing.TB, cfg Config) *Site {
 	}
 	site.Default = m.State()
 	return site
-}
-
-// newStore returns an embedded store that is closed at the end of the test.
-func newStore(t testing.TB) store.Store {
-	t.Helper()
-	s, err := sqlite.Open(context.Background(), sqlite.Config{Dir: t.TempDir(), Collections: state.Collections()})
-	if err != nil {
-		t.Fatalf("cannot open a store: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("cannot close the store: %v", err)
-		}
-	})
-	return s
 }
 
 // AddMachine adds a machine; the series is jammy and the job to host units, unless

@@ -26,6 +26,7 @@ type API interface {
 // watching has the streams of changes that wake the provisioner.
 type watching interface {
 	WatchModelMachines(ctx context.Context) (watcher.StringsWatcher, error)
+	WatchContainers(ctx context.Context, id, containerType string) (watcher.StringsWatcher, error)
 	WatchMachineErrorRetry(ctx context.Context) (watcher.NotifyWatcher, error)
 	WatchModelConfig(ctx context.Context) (watcher.NotifyWatcher, error)
 }

@@ -159,6 +159,13 @@ func (f *fakeAPI) WatchModelMachines(context.Context) (watcher.StringsWatcher, e
 	return f.machineFeed, nil
 }
 
+func (f *fakeAPI) WatchContainers(_ context.Context, id, containerType string) (watcher.StringsWatcher, error) {
+	if id != "0" || containerType != "lxd" {
+		return nil, errors.Unauthorizedf("containers of %s, type %q,", id, containerType)
+	}
+	return f.machineFeed, nil
+}
+
 func (f *fakeAPI) WatchMachineErrorRetry(context.Context) (watcher.NotifyWatcher, error) {
 	return f.retryFeed, nil
 }
@@ -455,6 +462,7 @@ func run(t *testing.T, f *fakeAPI, b *fakeBroker, attrs map[string]any) *task {
 		api: f, broker: b, settings: settingsOf(c),
 		owner: environs.Owner{ControllerUUID: controllerUUID, ModelUUID: modelUUID},
 		model: func() *config.Config { return c },
+		watch: f.WatchModelMachines, retries: f.WatchMachineErrorRetry,
 	})
 	t.Cleanup(func() {
 		w.Kill()

@@ -8,19 +8,33 @@ import (
 	"github.com/juju/loggo"
 	"gopkg.in/tomb.v2"
 
+	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 var logger = loggo.GetLogger("slipway.worker.provisioner")
 
-// Config is what a provisioner works with. All fields but Epoch are required.
+// Config is what a provisioner works with. All fields but Epoch and Host are
+// required.
 type Config struct {
-	API            API       // logged in to the model as a manager
-	Registry       Providers // that a model may use
+	API            API       // logged in to the model, as a manager or as Host's agent
+	Registry       Providers // that a model may use; not needed with Host
 	ModelUUID      string
 	ControllerUUID string
 	Epoch          int64 // of the lease under which it works; 0 means none
+
+	// Host is the machine whose containers are cared for; nil means the
+	// top-level machines of the model.
+	Host *Host
+}
+
+// Host is a machine with containers. All fields are required.
+type Host struct {
+	ID     string         // of the machine
+	Type   container.Type // of those of its direct containers that are cared for
+	Broker Broker         // starts and stops them; its instances name model and container as owner
 }
 
 // Providers opens what runs a model's machines; *environs.Registry does so by the
@@ -40,16 +54,19 @@ func (c Config) Validate() error {
 	switch {
 	case c.API == nil:
 		return errors.NotValidf("missing API")
-	case c.Registry == nil:
+	case c.Registry == nil && c.Host == nil:
 		return errors.NotValidf("missing Registry")
 	case c.ModelUUID == "" || c.ControllerUUID == "":
 		return errors.NotValidf("missing UUID")
+	case c.Host != nil && (c.Host.ID == "" || c.Host.Type == "" || c.Host.Broker == nil):
+		return errors.NotValidf("host without an id, a container type or a broker")
 	}
 	return nil
 }
 
-// Provisioner cares for the machines of one model until it is killed, its
-// connection breaks, or the controller cannot be understood.
+// Provisioner cares for the machines of one model, or for the containers of one
+// machine, until it is killed, its connection breaks, or the controller cannot be
+// understood.
 type Provisioner struct {
 	tomb  tomb.Tomb
 	cfg   Config
@@ -137,15 +154,8 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 		return environ, work, errors.Annotate(err, "cannot read the model's configuration")
 	}
 	model, err := config.New(attrs)
-	if err == nil {
-		model, err = p.cfg.Registry.Validate(model, nil)
-	}
-	if err == nil && environ == nil {
-		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{
-			ControllerUUID: p.cfg.ControllerUUID, Config: model, Epoch: p.cfg.Epoch,
-		})
-	} else if err == nil {
-		err = environ.SetConfig(ctx, model)
+	if err == nil && p.cfg.Host == nil {
+		environ, model, err = p.open(ctx, environ, model)
 	}
 	if err != nil {
 		logger.Errorf("model %s: its configuration cannot be used, waiting for another: %v", p.cfg.ModelUUID, err)
@@ -156,11 +166,37 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 		work.change(settingsOf(model))
 		return environ, work, nil
 	}
-	return environ, newTask(taskConfig{
+	cfg := taskConfig{
 		api:      p.cfg.API,
 		broker:   environ,
 		owner:    environs.Owner{ControllerUUID: p.cfg.ControllerUUID, ModelUUID: p.cfg.ModelUUID},
 		settings: settingsOf(model),
 		model:    p.model.Load,
-	}), nil
+		watch:    p.cfg.API.WatchModelMachines,
+		retries:  p.cfg.API.WatchMachineErrorRetry,
+	}
+	if h := p.cfg.Host; h != nil {
+		cfg.broker, cfg.retries = h.Broker, nil
+		cfg.watch = func(ctx context.Context) (watcher.StringsWatcher, error) {
+			return p.cfg.API.WatchContainers(ctx, h.ID, string(h.Type))
+		}
+	}
+	return environ, newTask(cfg), nil
+}
+
+// open opens the environ, or has it take in another configuration. It returns
+// the environ, which is nil if it cannot be opened, and the configuration as the provider
+// reads it.
+func (p *Provisioner) open(ctx context.Context, environ environs.Environ, model *config.Config) (environs.Environ, *config.Config, error) {
+	model, err := p.cfg.Registry.Validate(model, nil)
+	switch {
+	case err != nil:
+	case environ != nil:
+		err = environ.SetConfig(ctx, model)
+	default:
+		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{
+			ControllerUUID: p.cfg.ControllerUUID, Config: model, Epoch: p.cfg.Epoch,
+		})
+	}
+	return environ, model, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/constraints"
+	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/environs"
@@ -136,8 +137,45 @@ func TestProvisionerEndsWithItsWatchers(t *testing.T) {
 	})
 }
 
+// TestProvisionerOfContainers has the same done about a machine's containers, with
+// a broker on the host itself, and without what only managers may ask.
+func TestProvisionerOfContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0/lxd/0", "0/lxd/1"), newFakeBroker()
+		f.retryFeed.Kill()
+		f.retryFeed = nil // whoever watched it would panic
+		p, err := New(Config{
+			API: f, ModelUUID: modelUUID, ControllerUUID: controllerUUID,
+			Host: &Host{ID: "0", Type: container.LXD, Broker: b},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.machineFeed.Kill()
+		wait(time.Second)
+		wantInstance(t, f, "0/lxd/0", "i-1")
+		wantInstance(t, f, "0/lxd/1", "i-2")
+		f.mu.Lock()
+		f.machines["0/lxd/0"].life = life.Dead
+		f.mu.Unlock()
+		f.machineFeed.ch <- []string{"0/lxd/0"}
+		wait(time.Second)
+		if left := b.left(); len(left) != 1 || left[0] != "i-2" {
+			t.Errorf("instances %v left, want i-2", left)
+		}
+		p.Kill()
+		if err := p.Wait(); err != nil {
+			t.Errorf("Wait() = %v, want nil", err)
+		}
+	})
+}
+
 func TestConfigValidate(t *testing.T) {
 	if _, err := New(Config{}); !errors.Is(err, errors.NotValid) {
 		t.Errorf("New without anything = %v, want NotValid", err)
+	}
+	host := Config{API: &fakeAPI{}, ModelUUID: modelUUID, ControllerUUID: controllerUUID, Host: &Host{ID: "0"}}
+	if _, err := New(host); !errors.Is(err, errors.NotValid) {
+		t.Errorf("New with half a host = %v, want NotValid", err)
 	}
 }

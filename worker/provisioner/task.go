@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // bulk is how many machines one call names at the most.
@@ -28,9 +29,12 @@ type taskConfig struct {
 	owner    environs.Owner        // whose instances these are; names no machine
 	model    func() *config.Config // the model's configuration as it is now
 	settings settings
+
+	watch   func(ctx context.Context) (watcher.StringsWatcher, error) // the machines, by id
+	retries func(ctx context.Context) (watcher.NotifyWatcher, error)  // nil means that nobody asks for retries
 }
 
-// task drives the machines of one model. Its loop alone touches its fields;
+// task drives the machines of one model, or the containers of one machine. Its loop alone touches its fields;
 // everything that may take time is done by spawn, which reports back.
 type task struct {
 	tomb     tomb.Tomb
@@ -131,16 +135,20 @@ func (t *task) later(d time.Duration, then func()) {
 // loop makes all decisions.
 func (t *task) loop() error {
 	ctx := t.tomb.Context(nil)
-	machines, err := t.cfg.api.WatchModelMachines(ctx)
+	machines, err := t.cfg.watch(ctx)
 	if err != nil {
 		return errors.Annotate(err, "cannot watch machines")
 	}
 	t.owns(machines)
-	retries, err := t.cfg.api.WatchMachineErrorRetry(ctx)
-	if err != nil {
-		return errors.Annotate(err, "cannot watch for retries")
+	var retries watcher.NotifyWatcher
+	var retry <-chan struct{}
+	if t.cfg.retries != nil {
+		if retries, err = t.cfg.retries(ctx); err != nil {
+			return errors.Annotate(err, "cannot watch for retries")
+		}
+		t.owns(retries)
+		retry = retries.Changes()
 	}
-	t.owns(retries)
 
 	t.survey()
 	for {
@@ -157,7 +165,7 @@ func (t *task) loop() error {
 			if t.suspect == nil {
 				t.suspect = maps.Clone(t.unread)
 			}
-		case _, ok := <-retries.Changes():
+		case _, ok := <-retry:
 			if !ok {
 				return t.ended(retries.Wait(), "retry watcher")
 			}

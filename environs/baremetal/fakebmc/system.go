@@ -31,14 +31,24 @@ type Boot struct {
 
 // Machine is what a system's power button works on. Calls come one at a time.
 type Machine interface {
-	// PowerOn starts the machine. The context ends when it is to be off.
-	// off is called at most once, if the machine goes off by itself.
-	PowerOn(ctx context.Context, s *System, boot Boot, off func()) error
+	// PowerOn starts the machine, without waiting for anything. The context ends
+	// when it is to be off. off is called at most once, from another goroutine, if
+	// the machine goes off by itself; restart is set if it means to start again.
+	PowerOn(ctx context.Context, s *System, boot Boot, off func(restart bool)) error
 	// PowerOff stops it. If hard is not set, the machine's operating system is
-	// asked, and off is called when it has obeyed; the result tells whether there
-	// is one to ask.
-	PowerOff(hard bool) bool
+	// asked; the answer says how that goes on.
+	PowerOff(hard bool) SoftOff
 }
+
+// SoftOff is how a machine takes the wish to shut down.
+type SoftOff int
+
+// The ways to take it.
+const (
+	SoftOffIgnored SoftOff = iota // nothing will happen
+	SoftOffObeyed                 // it will be off after Delays.SoftOff
+	SoftOffAsked                  // off is called if it obeys
+)
 
 // Memory is a Machine that exists in memory only.
 type Memory struct {
@@ -50,7 +60,7 @@ type Memory struct {
 }
 
 // PowerOn is described by Machine.
-func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, _ func()) error {
+func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, _ func(bool)) error {
 	if m.OnBoot != nil {
 		s.bmc.run(func(context.Context) { m.OnBoot(ctx, s, boot) })
 	}
@@ -58,7 +68,12 @@ func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, _ func()) err
 }
 
 // PowerOff is described by Machine.
-func (m Memory) PowerOff(hard bool) bool { return hard || !m.Deaf }
+func (m Memory) PowerOff(bool) SoftOff {
+	if m.Deaf {
+		return SoftOffIgnored
+	}
+	return SoftOffObeyed
+}
 
 // System is one machine behind a BMC.
 type System struct {
@@ -216,7 +231,7 @@ func (s *System) Reset(kind string) error {
 			s.transition(poweringOff, s.bmc.config.Delays.PowerOff, s.off)
 		}
 	case "GracefulShutdown":
-		if !isOff && s.machine.PowerOff(false) {
+		if !isOff && s.machine.PowerOff(false) == SoftOffObeyed {
 			s.transition(poweringOff, s.bmc.config.Delays.SoftOff, s.off)
 		}
 	default: // restarts
@@ -297,11 +312,15 @@ func (s *System) boot() {
 	s.power = powerOn
 	s.revision++
 	number := len(s.boots)
-	wentOff := func() {
+	wentOff := func(restart bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.boots) == number && s.power != powerOff {
-			s.off()
+		if len(s.boots) != number || s.power == powerOff || ctx.Err() != nil {
+			return
+		}
+		s.off()
+		if restart {
+			s.transition(poweringOn, s.bmc.config.Delays.PowerOn, s.boot)
 		}
 	}
 	if err := s.machine.PowerOn(ctx, s, boot, wentOff); err != nil {

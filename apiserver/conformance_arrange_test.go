@@ -1,0 +1,194 @@
+package apiserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/slipway-project/slipway/core/constraints"
+	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/job"
+	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/state/statetest"
+)
+
+// arrange carries out a step that changes or shows the state itself.
+//
+//	machines N                       N machines like any other
+//	machine KEY=VALUE ...            one with series, group, placement, in (a host, with type), or constraints
+//	container HOST TYPE [N]          containers
+//	controllers N                    further machines that run the site
+//	dead|dying|remove ID             along its life
+//	instance ID INSTANCE             provisioned, with the nonce that agents show
+//	status ID STATUS [INFO [DATA]]   the machine's
+//	config|controller JSON           settings of the model, of the site
+//	ports HOST:PORT ...              where the API server can be reached
+//	show ID ...                      machines, as state has them
+//	password ID PASSWORD             whether it is the machine's
+//	marked                           which machines are marked for removal
+func (p *player) arrange(word, rest string) []string {
+	ctx, st := context.Background(), p.st
+	args := strings.Fields(rest)
+	switch word {
+	case "machines":
+		for range number(args[0]) {
+			statetest.AddMachine(p.t, st, state.MachineSpec{})
+		}
+	case "machine":
+		statetest.AddMachine(p.t, st, p.spec(args))
+	case "container":
+		n := 1
+		if len(args) > 2 {
+			n = number(args[2])
+		}
+		for range n {
+			statetest.AddMachine(p.t, st, state.MachineSpec{Parent: args[0], ContainerType: container.Type(args[1])})
+		}
+	case "dead", "dying", "remove":
+		p.must(p.life(word, p.machine(rest)))
+	case "instance":
+		p.must(p.machine(args[0]).SetInstanceInfo(ctx, state.InstanceInfo{ID: instance.ID(args[1]), Nonce: agentNonce}))
+	case "status":
+		p.must(p.machine(args[0]).SetStatus(ctx, statusOf(args[1:])))
+	case "config":
+		p.must(st.ModelConfig().Update(ctx, config.Update{Set: p.object(rest)}))
+	case "controller":
+		p.must(p.site().UpdateControllerConfig(ctx, p.object(rest), nil))
+	case "ports":
+		servers := make([][]network.HostPort, len(args))
+		for i, a := range args {
+			hp, err := network.ParseHostPorts(a)
+			p.must(err)
+			servers[i] = hp
+		}
+		p.must(p.site().SetAPIHostPorts(ctx, servers))
+	default:
+		return p.show(word, args)
+	}
+	return nil
+}
+
+// show carries out a step that only shows.
+func (p *player) show(word string, args []string) []string {
+	var out []string
+	switch word {
+	case "show":
+		for _, id := range args {
+			out = append(out, describe(p.machine(id)))
+		}
+	case "password":
+		out = append(out, strconv.FormatBool(p.machine(args[0]).PasswordValid(args[1])))
+	case "marked":
+		ids, err := p.st.Machines().MarkedForRemoval(context.Background())
+		p.must(err)
+		out = append(out, strings.Join(ids, " "))
+	default:
+		p.t.Fatalf("no step %q", word)
+	}
+	return out
+}
+
+func (p *player) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (p *player) object(text string) map[string]any {
+	p.t.Helper()
+	var attrs map[string]any
+	p.must(json.Unmarshal([]byte(text), &attrs))
+	return attrs
+}
+
+func (p *player) machine(id string) *state.Machine {
+	p.t.Helper()
+	m, err := p.st.Machines().Get(context.Background(), id)
+	p.must(err)
+	return m
+}
+
+func (p *player) life(word string, m *state.Machine) error {
+	ctx := context.Background()
+	switch word {
+	case "dead":
+		return m.EnsureDead(ctx)
+	case "dying":
+		return m.Destroy(ctx)
+	}
+	return m.Remove(ctx)
+}
+
+// statusOf reads a status, its text with _ for blanks, and its data as JSON.
+func statusOf(args []string) status.Info {
+	s := status.Info{Status: status.Status(args[0])}
+	if len(args) > 1 {
+		s.Message = strings.ReplaceAll(args[1], "_", " ")
+	}
+	if len(args) > 2 {
+		_ = json.Unmarshal([]byte(args[2]), &s.Data)
+	}
+	return s
+}
+
+func (p *player) spec(args []string) state.MachineSpec {
+	p.t.Helper()
+	var spec state.MachineSpec
+	var wanted []string
+	for _, a := range args {
+		key, value, _ := strings.Cut(a, "=")
+		switch key {
+		case "series":
+			spec.Series = value
+		case "group":
+			spec.Group = value
+		case "placement":
+			spec.Placement = value
+		case "jobs":
+			spec.Jobs = []job.Job{job.Job(value)}
+		default:
+			wanted = append(wanted, a)
+		}
+	}
+	var err error
+	spec.Constraints, err = constraints.Parse(wanted...)
+	p.must(err)
+	return spec
+}
+
+// describe says what a machine is and has.
+func describe(m *state.Machine) string {
+	s := m.Status()
+	text := fmt.Sprintf("%s %s status=%s/%s/%v", m.Id(), m.Life(), s.Status, s.Message, s.Data)
+	if s.Data == nil {
+		text = strings.TrimSuffix(text, "map[]")
+	}
+	if id, err := m.InstanceId(); err == nil {
+		text += " instance=" + string(id)
+		if h, err := m.Hardware(); err == nil {
+			text += " hardware=" + h.String()
+		}
+	}
+	if types, known := m.SupportedContainers(); known {
+		text += fmt.Sprintf(" containers=%v", types)
+	}
+	if a := m.Addresses(); len(a) > 0 {
+		text += fmt.Sprintf(" addresses=%v", a)
+	}
+	return text
+}
