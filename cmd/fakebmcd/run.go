@@ -84,26 +84,12 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	if err := f.Parse(args); err != nil {
 		return s, errUsage
 	}
-	problem := ""
-	switch {
-	case f.NArg() > 0:
-		problem = "unexpected argument " + strconv.Quote(f.Arg(0))
-	case s.bmcs < 0 || s.bmcs > 100_000:
-		problem = "--bmcs is not between 0 and 100000"
-	case s.config.Systems < 1 || s.config.Systems > 10_000:
-		problem = "--systems is not between 1 and 10000"
-	case (s.cert == "") != (s.key == ""):
-		problem = "--cert and --key go together"
-	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
-		problem = "--kvm is none of on, off, auto"
-	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
-		problem = "--memory is less than 64 MiB or --disk less than 1 MiB"
-	}
 	for _, name := range strings.Split(vendors, ",") {
-		if _, ok := fakebmc.VendorNamed(name); !ok && problem == "" {
-			problem = "unknown vendor " + strconv.Quote(name) + "; want one of " + vendorNames()
-		}
 		s.vendors = append(s.vendors, name)
+	}
+	problem := s.problem()
+	if f.NArg() > 0 {
+		problem = "unexpected argument " + strconv.Quote(f.Arg(0))
 	}
 	if problem != "" {
 		fmt.Fprintln(stderr, "fakebmcd: "+problem)
@@ -120,6 +106,28 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	}
 	s.tls = s.tls || s.cert != ""
 	return s, nil
+}
+
+// problem says in one line what makes no sense; empty: nothing.
+func (s settings) problem() string {
+	switch {
+	case s.bmcs < 0 || s.bmcs > 100_000:
+		return "--bmcs is not between 0 and 100000"
+	case s.config.Systems < 1 || s.config.Systems > 10_000:
+		return "--systems is not between 1 and 10000"
+	case (s.cert == "") != (s.key == ""):
+		return "--cert and --key go together"
+	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
+		return "--kvm is none of on, off, auto"
+	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
+		return "--memory is less than 64 MiB or --disk less than 1 MiB"
+	}
+	for _, name := range s.vendors {
+		if _, ok := fakebmc.VendorNamed(name); !ok {
+			return "unknown vendor " + strconv.Quote(name) + "; want one of " + vendorNames()
+		}
+	}
+	return ""
 }
 
 // vendorNames lists the vendors.

@@ -70,13 +70,15 @@ var floors = map[string]int{
 	"worker/lease":         5, // below the workers that hold one
 	"worker/*":             6,
 	"worker/containers":    7, // on top of the provisioner
-	"cmd/*":                9,
-	"internal/e2e":         9,
-	"internal/e2e/*":       9,
-	"internal/audit":       7,
-	"internal/metrics":     7,
-	"internal/logfile":     1,
-	"internal/site":        8, // what every controllerd command shares of a data directory
+
+	"worker/hostmanager/hostmanagertest": 7, // for tests alone
+	"cmd/*":                              9,
+	"internal/e2e":                       9,
+	"internal/e2e/*":                     9,
+	"internal/audit":                     7,
+	"internal/metrics":                   7,
+	"internal/logfile":                   1,
+	"internal/site":                      8, // what every controllerd command shares of a data directory
 }
 
 // peers are folders whose packages may import one another although they

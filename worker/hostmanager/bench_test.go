@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
 	"github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/worker/hostmanager"
+	"github.com/slipway-project/slipway/worker/hostmanager/hostmanagertest"
 )
 
 // BenchmarkThousandHosts takes 1,000 simulated hosts without delays from nothing to
@@ -17,16 +18,16 @@ import (
 func BenchmarkThousandHosts(b *testing.B) {
 	const hosts = 1000
 	for b.Loop() {
-		s, rack := newStore(), simulated.New(simulated.Options{})
+		s, rack := hostmanagertest.New(), simulated.New(simulated.Options{})
 		for n := range hosts {
-			s.add(fmt.Sprintf("h%d", n), withImage)
+			s.Add(fmt.Sprintf("h%d", n), withImage)
 		}
 		m, err := hostmanager.New(hostmanager.Config{Store: s, Slots: 100, Factory: func(context.Context) provisioner.Factory { return rack.Factory() }})
 		if err != nil {
 			b.Fatal(err)
 		}
 		for n := 0; n < hosts; {
-			if s.in(fmt.Sprintf("h%d", n), metal3v1alpha1.StateProvisioned) {
+			if s.In(fmt.Sprintf("h%d", n), metal3v1alpha1.StateProvisioned) {
 				n++
 				continue
 			}
@@ -42,18 +43,18 @@ func BenchmarkThousandHosts(b *testing.B) {
 // BenchmarkRestingHost makes the look that each resting host gets every minute.
 func BenchmarkRestingHost(b *testing.B) {
 	b.ReportAllocs()
-	s, back := newStore(), new(script)
-	s.add("a", withImage)
+	s, back := hostmanagertest.New(), new(script)
+	s.Add("a", withImage)
 	m, err := hostmanager.New(hostmanager.Config{Store: s, Factory: back.factory})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for !s.in("a", metal3v1alpha1.StateProvisioned) {
+	for !s.In("a", metal3v1alpha1.StateProvisioned) {
 		<-time.After(time.Millisecond)
 	}
 	for b.Loop() {
 		n := back.count("adopt")
-		s.change("a", func(r *record) { r.Retries++ })
+		s.Change("a", func(r *record) { r.Retries++ })
 		for back.count("adopt") == n {
 			<-time.After(10 * time.Microsecond)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
 	"github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/worker/hostmanager"
+	"github.com/slipway-project/slipway/worker/hostmanager/hostmanagertest"
 )
 
 type (
@@ -25,11 +26,11 @@ type (
 )
 
 // bubble runs a test on a fake clock, with one host "a" on a scripted back end.
-func bubble(t *testing.T, b *script, change func(*host), f func(*store)) {
+func bubble(t *testing.T, b *script, change func(*host), f func(*hostmanagertest.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		s.add("a", change)
+		s := hostmanagertest.New()
+		s.Add("a", change)
 		stop := start(t, hostmanager.Config{Store: s, Factory: b.factory, Random: func() float64 { return 0 }})
 		defer stop()
 		f(s)
@@ -40,19 +41,19 @@ func withImage(h *host) { h.Spec.Image = &metal3v1alpha1.Image{URL: "one"} }
 
 func TestWholeLife(t *testing.T) {
 	b := new(script)
-	bubble(t, b, withImage, func(s *store) {
-		eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 		synctest.Wait()
-		r, _ := s.get("a")
+		r, _ := s.Get("a")
 		if st := r.Host.Status; st.Provisioning.Image.URL != "one" || st.OperationalStatus != metal3v1alpha1.OperationalStatusOK || st.HardwareDetails == nil || st.HardwareProfile != "unknown" {
 			t.Errorf("status %+v", st)
 		}
-		s.image("a", "two")
-		eventually(t, time.Minute, "the other image", func() bool { r, _ := s.get("a"); return r.Host.Status.Provisioning.Image.URL == "two" })
-		s.remove("a", false)
-		eventually(t, time.Minute, "removal", func() bool { _, ok := s.get("a"); return !ok })
+		s.SetImage("a", "two")
+		eventually(t, time.Minute, "the other image", func() bool { r, _ := s.Get("a"); return r.Host.Status.Provisioning.Image.URL == "two" })
+		s.AskRemoval("a", false)
+		eventually(t, time.Minute, "removal", func() bool { _, ok := s.Get("a"); return !ok })
 		want := "[registering inspecting match profile ready provisioning provisioned deprovisioning ready provisioning provisioned deprovisioning deleting]"
-		if got := fmt.Sprint(s.statesOf("a")); got != want {
+		if got := fmt.Sprint(s.States("a")); got != want {
 			t.Errorf("states %s\nwant   %s", got, want)
 		}
 		if b.count("validate changed") != 1 || b.count("provision") != 2 || b.count("deprovision") != 2 || b.count("delete") != 1 {
@@ -62,28 +63,28 @@ func TestWholeLife(t *testing.T) {
 }
 
 func TestAHostWithoutBMCIsDiscovered(t *testing.T) {
-	bubble(t, new(script), func(h *host) { h.Spec.BMC.Address = "" }, func(s *store) {
-		eventually(t, time.Minute, "unmanaged", func() bool { return s.in("a", metal3v1alpha1.StateUnmanaged) })
-		r, _ := s.get("a")
+	bubble(t, new(script), func(h *host) { h.Spec.BMC.Address = "" }, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "unmanaged", func() bool { return s.In("a", metal3v1alpha1.StateUnmanaged) })
+		r, _ := s.Get("a")
 		if r.Host.Status.OperationalStatus != metal3v1alpha1.OperationalStatusDiscovered || r.Progress.Owner != hostmanager.OwnerOperator {
-			t.Error(s.show("a"))
+			t.Error(s.Show("a"))
 		}
-		s.change("a", func(r *record) { r.Host.Spec.BMC.Address = "simulated://a" })
-		eventually(t, time.Minute, "ready", func() bool { return s.in("a", metal3v1alpha1.StateReady) })
+		s.Change("a", func(r *record) { r.Host.Spec.BMC.Address = "simulated://a" })
+		eventually(t, time.Minute, "ready", func() bool { return s.In("a", metal3v1alpha1.StateReady) })
 	})
 }
 
 func TestFailuresBackOff(t *testing.T) {
 	b := &script{inspect: verdict("disk controller on fire")}
-	bubble(t, b, nil, func(s *store) {
+	bubble(t, b, nil, func(s *hostmanagertest.Store) {
 		begin, last := time.Now(), 0
 		for _, after := range []time.Duration{0, 2, 2 + 4, 2 + 4 + 8, 2 + 4 + 8 + 16} { // minutes, without jitter
 			<-time.After(time.Until(begin.Add(after*time.Minute + time.Second)))
 			synctest.Wait()
 			last++
-			r, _ := s.get("a")
+			r, _ := s.Get("a")
 			if r.Host.Status.ErrorCount != last || r.Host.Status.ErrorType != metal3v1alpha1.InspectionError || r.Host.Status.ErrorMessage != "disk controller on fire" {
-				t.Fatalf("after %d min: %s", after, s.show("a"))
+				t.Fatalf("after %d min: %s", after, s.Show("a"))
 			}
 			wait := time.Minute << last
 			if left := time.Until(r.Progress.NextTry); left > wait || left < wait-2*time.Second {
@@ -93,41 +94,41 @@ func TestFailuresBackOff(t *testing.T) {
 		b.mu.Lock()
 		b.inspect = nil
 		b.mu.Unlock()
-		s.change("a", func(r *record) { r.Retries++ })
+		s.Change("a", func(r *record) { r.Retries++ })
 		synctest.Wait()
 		<-time.After(time.Second)
-		if !s.in("a", metal3v1alpha1.StateReady) {
-			t.Error("a retry on request did not come at once: " + s.show("a"))
+		if !s.In("a", metal3v1alpha1.StateReady) {
+			t.Error("a retry on request did not come at once: " + s.Show("a"))
 		}
-		if r, _ := s.get("a"); r.Host.Status.ErrorCount != 0 || r.Host.Status.ErrorMessage != "" || r.Host.Status.OperationalStatus != metal3v1alpha1.OperationalStatusOK {
-			t.Error(s.show("a"))
+		if r, _ := s.Get("a"); r.Host.Status.ErrorCount != 0 || r.Host.Status.ErrorMessage != "" || r.Host.Status.OperationalStatus != metal3v1alpha1.OperationalStatusOK {
+			t.Error(s.Show("a"))
 		}
 	})
 }
 
 func TestFaultsOfTheNetworkAreNoVerdict(t *testing.T) {
 	b := &script{validate: broken}
-	bubble(t, b, nil, func(s *store) {
+	bubble(t, b, nil, func(s *hostmanagertest.Store) {
 		<-time.After(10 * time.Minute)
-		r, _ := s.get("a")
+		r, _ := s.Get("a")
 		if r.Host.Status.ErrorCount != 0 || !strings.Contains(r.Progress.Reason, "no route to host") || r.Progress.Faults < 5 || r.Progress.Deadline.IsZero() {
-			t.Error(s.show("a"))
+			t.Error(s.Show("a"))
 		}
 		<-time.After(30 * time.Minute)
-		if r, _ := s.get("a"); r.Host.Status.ErrorType != metal3v1alpha1.RegistrationError || !strings.Contains(r.Host.Status.ErrorMessage, "after 30m0s still waiting for the BMC to be verified") {
-			t.Error("the deadline passed without an error: " + s.show("a"))
+		if r, _ := s.Get("a"); r.Host.Status.ErrorType != metal3v1alpha1.RegistrationError || !strings.Contains(r.Host.Status.ErrorMessage, "after 30m0s still waiting for the BMC to be verified") {
+			t.Error("the deadline passed without an error: " + s.Show("a"))
 		}
 		b.mu.Lock()
 		b.validate = nil
 		b.mu.Unlock()
-		eventually(t, 2*time.Hour, "recovery", func() bool { return s.in("a", metal3v1alpha1.StateReady) })
+		eventually(t, 2*time.Hour, "recovery", func() bool { return s.In("a", metal3v1alpha1.StateReady) })
 	})
 }
 
 func TestAProvisionedHostIsNeverWipedByAnError(t *testing.T) {
 	b := new(script)
-	bubble(t, b, withImage, func(s *store) {
-		eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 		for _, f := range []*func(context.Context) (provisioner.Result, error){&b.validate, &b.adopt, &b.power} {
 			for _, answer := range []func(context.Context) (provisioner.Result, error){verdict("no"), broken, dirty(time.Second)} {
 				b.mu.Lock()
@@ -138,10 +139,10 @@ func TestAProvisionedHostIsNeverWipedByAnError(t *testing.T) {
 				b.mu.Lock()
 				*f = nil
 				b.mu.Unlock()
-				s.change("a", func(r *record) { r.Retries++ })
+				s.Change("a", func(r *record) { r.Retries++ })
 				<-time.After(2 * time.Minute)
-				if r, _ := s.get("a"); !s.in("a", metal3v1alpha1.StateProvisioned) || r.Host.Status.ErrorMessage != "" || !r.Host.Status.PoweredOn {
-					t.Fatal(s.show("a"))
+				if r, _ := s.Get("a"); !s.In("a", metal3v1alpha1.StateProvisioned) || r.Host.Status.ErrorMessage != "" || !r.Host.Status.PoweredOn {
+					t.Fatal(s.Show("a"))
 				}
 			}
 		}
@@ -153,30 +154,30 @@ func TestAProvisionedHostIsNeverWipedByAnError(t *testing.T) {
 
 func TestProvisioningIsTriedSoOftenAndNoMore(t *testing.T) {
 	b := &script{provision: verdict("checksum is wrong")}
-	bubble(t, b, withImage, func(s *store) {
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
 		<-time.After(5 * 24 * time.Hour)
-		r, _ := s.get("a")
+		r, _ := s.Get("a")
 		if n := b.count("provision"); n != hostmanager.MaxProvisioningFailures || r.Progress.Owner != hostmanager.OwnerOperator || r.Host.Status.ErrorMessage != "checksum is wrong" ||
 			r.Host.Status.Provisioning.State != metal3v1alpha1.StateProvisioning {
-			t.Fatalf("%d tries: %s", n, s.show("a"))
+			t.Fatalf("%d tries: %s", n, s.Show("a"))
 		}
 		b.mu.Lock()
 		b.provision = nil
 		b.mu.Unlock()
-		s.change("a", func(r *record) { r.Retries++ })
-		eventually(t, time.Minute, "provisioned after a retry", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+		s.Change("a", func(r *record) { r.Retries++ })
+		eventually(t, time.Minute, "provisioned after a retry", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 	})
 }
 
 func TestAnotherImageIsANewTry(t *testing.T) {
 	b := &script{provision: verdict("checksum is wrong")}
-	bubble(t, b, withImage, func(s *store) {
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
 		<-time.After(5 * 24 * time.Hour)
 		b.mu.Lock()
 		b.provision = nil
 		b.mu.Unlock()
-		s.image("a", "two")
-		eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+		s.SetImage("a", "two")
+		eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 	})
 }
 
@@ -187,15 +188,15 @@ func TestCancelledProvisioning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &script{provision: dirty(time.Second)}
-			bubble(t, b, withImage, func(s *store) {
+			bubble(t, b, withImage, func(s *hostmanagertest.Store) {
 				<-time.After(10 * time.Second)
 				b.mu.Lock()
 				b.provision = nil
 				b.mu.Unlock()
-				s.change("a", cancel)
+				s.Change("a", cancel)
 				<-time.After(10 * time.Second)
-				if b.count("deprovision") != 1 || s.in("a", metal3v1alpha1.StateProvisioning) || s.in("a", metal3v1alpha1.StateDeprovisioning) {
-					t.Error(s.show("a"))
+				if b.count("deprovision") != 1 || s.In("a", metal3v1alpha1.StateProvisioning) || s.In("a", metal3v1alpha1.StateDeprovisioning) {
+					t.Error(s.Show("a"))
 				}
 			})
 		})
@@ -204,19 +205,19 @@ func TestCancelledProvisioning(t *testing.T) {
 
 func TestExternallyProvisioned(t *testing.T) {
 	b := new(script)
-	bubble(t, b, func(h *host) { h.Spec.ExternallyProvisioned = true }, func(s *store) {
-		eventually(t, time.Minute, "externally provisioned", func() bool { return s.in("a", metal3v1alpha1.StateExternallyProvisioned) })
+	bubble(t, b, func(h *host) { h.Spec.ExternallyProvisioned = true }, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "externally provisioned", func() bool { return s.In("a", metal3v1alpha1.StateExternallyProvisioned) })
 		<-time.After(5 * time.Minute)
 		if b.count("adopt") == 0 || b.count("inspect") != 0 {
 			t.Errorf("calls %v", b.all())
 		}
-		s.change("a", func(r *record) { r.Host.Spec.ExternallyProvisioned = false })
-		eventually(t, time.Minute, "ready", func() bool { return s.in("a", metal3v1alpha1.StateReady) })
+		s.Change("a", func(r *record) { r.Host.Spec.ExternallyProvisioned = false })
+		eventually(t, time.Minute, "ready", func() bool { return s.In("a", metal3v1alpha1.StateReady) })
 		if b.count("inspect") != 1 || b.count("deprovision") != 0 {
 			t.Errorf("calls %v", b.all())
 		}
-		s.remove("a", false)
-		eventually(t, time.Minute, "removal", func() bool { _, ok := s.get("a"); return !ok })
+		s.AskRemoval("a", false)
+		eventually(t, time.Minute, "removal", func() bool { _, ok := s.Get("a"); return !ok })
 		if b.count("deprovision") != 0 {
 			t.Error("a host without image was deprovisioned on removal")
 		}
@@ -225,36 +226,36 @@ func TestExternallyProvisioned(t *testing.T) {
 
 func TestPaused(t *testing.T) {
 	b := new(script)
-	bubble(t, b, func(h *host) { h.Metadata.Annotations = map[string]string{metal3v1alpha1.PausedAnnotation: ""} }, func(s *store) {
+	bubble(t, b, func(h *host) { h.Metadata.Annotations = map[string]string{metal3v1alpha1.PausedAnnotation: ""} }, func(s *hostmanagertest.Store) {
 		<-time.After(time.Hour)
-		s.remove("a", false)
+		s.AskRemoval("a", false)
 		<-time.After(time.Hour)
-		if r, ok := s.get("a"); !ok || len(b.all()) != 0 || !strings.Contains(r.Progress.Reason, "maintenance") {
-			t.Errorf("calls %v; %s", b.all(), s.show("a"))
+		if r, ok := s.Get("a"); !ok || len(b.all()) != 0 || !strings.Contains(r.Progress.Reason, "maintenance") {
+			t.Errorf("calls %v; %s", b.all(), s.Show("a"))
 		}
-		s.change("a", func(r *record) { r.Host.Metadata.Annotations = nil })
-		eventually(t, time.Minute, "removal", func() bool { _, ok := s.get("a"); return !ok })
+		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = nil })
+		eventually(t, time.Minute, "removal", func() bool { _, ok := s.Get("a"); return !ok })
 	})
 }
 
 func TestReboot(t *testing.T) {
 	b := new(script)
-	bubble(t, b, withImage, func(s *store) {
-		eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 		<-time.After(2 * time.Minute)
-		s.change("a", func(r *record) { r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io": ""} })
+		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io": ""} })
 		<-time.After(2 * time.Minute)
-		if r, _ := s.get("a"); b.count("off") != 1 || b.count("on") != 2 || len(r.Host.Metadata.Annotations) != 0 {
+		if r, _ := s.Get("a"); b.count("off") != 1 || b.count("on") != 2 || len(r.Host.Metadata.Annotations) != 0 {
 			t.Errorf("calls %v, annotations %v", b.all(), r.Host.Metadata.Annotations)
 		}
-		s.change("a", func(r *record) { r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io/hold": ""} })
+		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io/hold": ""} })
 		<-time.After(time.Hour)
-		if r, _ := s.get("a"); b.count("off") != 2 || b.count("on") != 2 || r.Host.Status.PoweredOn {
+		if r, _ := s.Get("a"); b.count("off") != 2 || b.count("on") != 2 || r.Host.Status.PoweredOn {
 			t.Errorf("a host that is held is on: calls %v", b.all())
 		}
-		s.change("a", func(r *record) { r.Host.Metadata.Annotations = nil })
+		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = nil })
 		<-time.After(2 * time.Minute)
-		if r, _ := s.get("a"); b.count("on") != 3 || !r.Host.Status.PoweredOn {
+		if r, _ := s.Get("a"); b.count("on") != 3 || !r.Host.Status.PoweredOn {
 			t.Errorf("a host that is no longer held is off: calls %v", b.all())
 		}
 	})
@@ -262,13 +263,13 @@ func TestReboot(t *testing.T) {
 
 func TestPowerFollowsTheSpec(t *testing.T) {
 	b := new(script)
-	bubble(t, b, func(h *host) { h.Spec.Online = false }, func(s *store) {
+	bubble(t, b, func(h *host) { h.Spec.Online = false }, func(s *hostmanagertest.Store) {
 		<-time.After(2 * time.Minute)
 		b.mu.Lock()
 		b.on = true // somebody pressed the button
 		b.mu.Unlock()
 		<-time.After(2 * time.Minute)
-		if r, _ := s.get("a"); b.count("off") != 1 || r.Host.Status.PoweredOn {
+		if r, _ := s.Get("a"); b.count("off") != 1 || r.Host.Status.PoweredOn {
 			t.Errorf("calls %v", b.all())
 		}
 	})
@@ -276,26 +277,26 @@ func TestPowerFollowsTheSpec(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	b := &script{validate: verdict("wrong password")}
-	bubble(t, b, nil, func(s *store) {
+	bubble(t, b, nil, func(s *hostmanagertest.Store) {
 		<-time.After(time.Second)
-		r, _ := s.get("a")
+		r, _ := s.Get("a")
 		if r.Host.Status.ErrorType != metal3v1alpha1.RegistrationError || r.Host.Status.TriedCredentials.Version != "1" || r.Host.Status.GoodCredentials.Version != "" {
-			t.Fatal(s.show("a"))
+			t.Fatal(s.Show("a"))
 		}
-		s.change("a", func(r *record) { r.Credentials = bmc.Credentials{Username: "u"} })
+		s.Change("a", func(r *record) { r.Credentials = bmc.Credentials{Username: "u"} })
 		<-time.After(time.Second)
-		if r, _ := s.get("a"); r.Host.Status.ErrorMessage != "BMC credentials without password" {
-			t.Error(s.show("a"))
+		if r, _ := s.Get("a"); r.Host.Status.ErrorMessage != "BMC credentials without password" {
+			t.Error(s.Show("a"))
 		}
 		b.mu.Lock()
 		b.validate = nil
 		b.mu.Unlock()
-		s.change("a", func(r *record) {
+		s.Change("a", func(r *record) {
 			r.Credentials, r.CredentialsVersion = bmc.Credentials{Username: "u", Password: "q"}, "2"
 		})
 		<-time.After(time.Second)
-		if r, _ := s.get("a"); !s.in("a", metal3v1alpha1.StateReady) || r.Host.Status.GoodCredentials.Version != "2" || r.Host.Status.ErrorMessage != "" {
-			t.Error(s.show("a"))
+		if r, _ := s.Get("a"); !s.In("a", metal3v1alpha1.StateReady) || r.Host.Status.GoodCredentials.Version != "2" || r.Host.Status.ErrorMessage != "" {
+			t.Error(s.Show("a"))
 		}
 		if n := b.count("validate changed"); n != 2 {
 			t.Errorf("credentials were said to have changed %d times, want 2", n)
@@ -304,13 +305,13 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestBadAddress(t *testing.T) {
-	bubble(t, new(script), func(h *host) { h.Spec.BMC.Address = "bad" }, func(s *store) {
+	bubble(t, new(script), func(h *host) { h.Spec.BMC.Address = "bad" }, func(s *hostmanagertest.Store) {
 		<-time.After(time.Second)
-		if r, _ := s.get("a"); !strings.Contains(r.Host.Status.ErrorMessage, `BMC address "bad"`) {
-			t.Error(s.show("a"))
+		if r, _ := s.Get("a"); !strings.Contains(r.Host.Status.ErrorMessage, `BMC address "bad"`) {
+			t.Error(s.Show("a"))
 		}
-		s.remove("a", false)
-		eventually(t, time.Minute, "removal", func() bool { _, ok := s.get("a"); return !ok })
+		s.AskRemoval("a", false)
+		eventually(t, time.Minute, "removal", func() bool { _, ok := s.Get("a"); return !ok })
 	})
 }
 
@@ -325,15 +326,15 @@ func TestRemovalEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := new(script)
-			bubble(t, b, withImage, func(s *store) {
-				eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+			bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+				eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 				b.mu.Lock()
 				b.deprovision, b.remove = c.answer, c.answer
 				b.mu.Unlock()
-				s.remove("a", false)
-				eventually(t, c.limit, "removal", func() bool { _, ok := s.get("a"); return !ok })
-				if !slices.Contains(s.eventsOf("a"), "RemovedWithoutBackend") {
-					t.Errorf("events %v", s.eventsOf("a"))
+				s.AskRemoval("a", false)
+				eventually(t, c.limit, "removal", func() bool { _, ok := s.Get("a"); return !ok })
+				if !slices.Contains(s.Events("a"), "RemovedWithoutBackend") {
+					t.Errorf("events %v", s.Events("a"))
 				}
 			})
 		})
@@ -346,14 +347,14 @@ func TestRemovalByForceTakesUnderAMinute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := new(script)
-			bubble(t, b, withImage, func(s *store) {
-				eventually(t, time.Minute, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+			bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+				eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 				b.mu.Lock()
 				b.validate, b.adopt, b.deprovision, b.remove = answer, answer, answer, answer
 				b.mu.Unlock()
 				<-time.After(10 * time.Minute)
-				s.remove("a", true)
-				eventually(t, time.Minute, "removal: "+s.show("a"), func() bool { _, ok := s.get("a"); return !ok })
+				s.AskRemoval("a", true)
+				eventually(t, time.Minute, "removal: "+s.Show("a"), func() bool { _, ok := s.Get("a"); return !ok })
 				if b.count("deprovision") != 0 {
 					t.Error("a removal by force deprovisioned the host first")
 				}
@@ -364,9 +365,9 @@ func TestRemovalByForceTakesUnderAMinute(t *testing.T) {
 
 func TestOneHungBMCDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, good, bad := newStore(), new(script), &script{validate: hang, inspect: hang, provision: hang}
+		s, good, bad := hostmanagertest.New(), new(script), &script{validate: hang, inspect: hang, provision: hang}
 		for n := range 50 {
-			s.add(fmt.Sprintf("h%d", n), withImage)
+			s.Add(fmt.Sprintf("h%d", n), withImage)
 		}
 		factory := func(ctx context.Context) provisioner.Factory {
 			return func(h *host, c bmc.Credentials, p provisioner.EventPublisher) (provisioner.Provisioner, error) {
@@ -380,7 +381,7 @@ func TestOneHungBMCDelaysNobody(t *testing.T) {
 		begin := time.Now()
 		eventually(t, time.Minute, "all others", func() bool {
 			for n := range 50 {
-				if n != 7 && !s.in(fmt.Sprintf("h%d", n), metal3v1alpha1.StateProvisioned) {
+				if n != 7 && !s.In(fmt.Sprintf("h%d", n), metal3v1alpha1.StateProvisioned) {
 					return false
 				}
 			}
@@ -394,22 +395,22 @@ func TestOneHungBMCDelaysNobody(t *testing.T) {
 
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
+		s := hostmanagertest.New()
 		rack := simulated.New(simulated.Options{Delays: map[simulated.Op]time.Duration{simulated.OpProvision: 10 * time.Minute}})
 		for n := range 7 {
-			s.add(fmt.Sprintf("h%d", n), withImage)
+			s.Add(fmt.Sprintf("h%d", n), withImage)
 		}
 		defer start(t, hostmanager.Config{Store: s, Slots: 2, Factory: func(context.Context) provisioner.Factory { return rack.Factory() }})()
 		look := func() (working, places []int, done int) {
 			for n := range 7 {
-				r, _ := s.get(fmt.Sprintf("h%d", n))
+				r, _ := s.Get(fmt.Sprintf("h%d", n))
 				switch {
 				case r.Host.Status.Provisioning.State == metal3v1alpha1.StateProvisioned:
 					done++
 				case r.Progress.Place > 0:
 					places = append(places, r.Progress.Place)
 					if r.Progress.Owner != hostmanager.OwnerQueue || r.Host.Status.OperationalStatus != metal3v1alpha1.OperationalStatusDelayed {
-						t.Error(s.show(r.ID))
+						t.Error(s.Show(r.ID))
 					}
 				default:
 					working = append(working, n)
@@ -432,30 +433,30 @@ func TestQueue(t *testing.T) {
 
 func TestForeignIntentsAreWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, b := newStore(), new(script)
-		s.add("a", nil)
+		s, b := hostmanagertest.New(), new(script)
+		s.Add("a", nil)
 		until := time.Now().Add(3 * time.Minute)
-		s.change("a", func(r *record) { r.ForeignUntil = until })
+		s.Change("a", func(r *record) { r.ForeignUntil = until })
 		defer start(t, hostmanager.Config{Store: s, Factory: b.factory})()
 		<-time.After(2*time.Minute + 50*time.Second)
 		if len(b.all()) != 0 {
 			t.Errorf("acted while another manager may: %v", b.all())
 		}
-		eventually(t, time.Minute, "ready", func() bool { return s.in("a", metal3v1alpha1.StateReady) })
+		eventually(t, time.Minute, "ready", func() bool { return s.In("a", metal3v1alpha1.StateReady) })
 	})
 }
 
 func TestAnotherOwnerStopsTheManager(t *testing.T) {
 	for _, what := range []string{"intend", "save"} {
 		synctest.Test(t, func(t *testing.T) {
-			s, b := newStore(), new(script)
-			s.add("a", withImage)
-			s.fail = func(w string) error {
+			s, b := hostmanagertest.New(), new(script)
+			s.Add("a", withImage)
+			s.FailWith(func(w string) error {
 				if w == what {
 					return errors.Annotate(hostmanager.ErrNotOwner, "lease lost")
 				}
 				return nil
-			}
+			})
 			m, err := hostmanager.New(hostmanager.Config{Store: s, Factory: b.factory})
 			if err != nil {
 				t.Fatal(err)
@@ -472,28 +473,28 @@ func TestAnotherOwnerStopsTheManager(t *testing.T) {
 
 func TestNothingIsLostWhenTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, b := newStore(), new(script)
+		s, b := hostmanagertest.New(), new(script)
 		rnd := rand.New(rand.NewPCG(1, 2))
-		s.fail = func(what string) error {
+		s.FailWith(func(what string) error {
 			if (what == "save" || what == "remove" || what == "intend") && rnd.IntN(3) == 0 {
 				return errors.New("disk full")
 			}
 			return nil
-		}
-		s.add("a", withImage)
+		})
+		s.Add("a", withImage)
 		defer start(t, hostmanager.Config{Store: s, Factory: b.factory})()
-		eventually(t, time.Hour, "provisioned", func() bool { return s.in("a", metal3v1alpha1.StateProvisioned) })
+		eventually(t, time.Hour, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
 		if n := b.count("provision"); n != 1 {
 			t.Errorf("provisioned %d times", n)
 		}
-		s.remove("a", false)
-		eventually(t, time.Hour, "removal", func() bool { _, ok := s.get("a"); return !ok })
+		s.AskRemoval("a", false)
+		eventually(t, time.Hour, "removal", func() bool { _, ok := s.Get("a"); return !ok })
 	})
 }
 
 func TestAFailedWatchEndsTheManager(t *testing.T) {
-	s, b := newStore(), new(script)
-	s.fail = func(what string) error { return errors.New(what + " fails") }
+	s, b := hostmanagertest.New(), new(script)
+	s.FailWith(func(what string) error { return errors.New(what + " fails") })
 	m, err := hostmanager.New(hostmanager.Config{Store: s, Factory: b.factory})
 	if err != nil {
 		t.Fatal(err)
@@ -505,12 +506,12 @@ func TestAFailedWatchEndsTheManager(t *testing.T) {
 
 func TestSteadyHostsAreNotSaved(t *testing.T) {
 	b := new(script)
-	bubble(t, b, withImage, func(s *store) {
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
 		<-time.After(10 * time.Minute)
-		saves := s.saveCount()
+		saves := s.Saves()
 		<-time.After(10 * time.Hour)
-		if s.saveCount() != saves {
-			t.Errorf("%d saves of a host that does not change", s.saveCount()-saves)
+		if s.Saves() != saves {
+			t.Errorf("%d saves of a host that does not change", s.Saves()-saves)
 		}
 		if n := b.count("adopt"); n < 590 || n > 700 {
 			t.Errorf("%d looks in ten hours, want one each minute", n)
@@ -521,7 +522,7 @@ func TestSteadyHostsAreNotSaved(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	b := new(script)
 	for name, c := range map[string]hostmanager.Config{
-		"no store": {Factory: b.factory}, "no factory": {Store: newStore()}, "slots": {Store: newStore(), Factory: b.factory, Slots: -1},
+		"no store": {Factory: b.factory}, "no factory": {Store: hostmanagertest.New()}, "slots": {Store: hostmanagertest.New(), Factory: b.factory, Slots: -1},
 	} {
 		if _, err := hostmanager.New(c); !errors.Is(err, errors.NotValid) {
 			t.Errorf("%s: %v, want NotValid", name, err)

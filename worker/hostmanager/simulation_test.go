@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
 	"github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/worker/hostmanager"
+	"github.com/slipway-project/slipway/worker/hostmanager/hostmanagertest"
 )
 
 // simulationSeed makes a simulation that failed run again.
@@ -24,7 +25,7 @@ type site struct {
 	t     *testing.T
 	seed  uint64
 	rack  *simulated.Rack
-	store *store
+	store *hostmanagertest.Store
 	hosts []string
 }
 
@@ -34,14 +35,14 @@ func newSite(t *testing.T, hosts int) *site {
 		seed = rand.Uint64N(1 << 32)
 	}
 	t.Logf("seed %d (run again with -hostmanager.seed=%d)", seed, seed)
-	s := &site{t: t, seed: seed, store: newStore()}
+	s := &site{t: t, seed: seed, store: hostmanagertest.New()}
 	delays := map[simulated.Op]time.Duration{simulated.OpRegister: 2 * time.Second, simulated.OpInspect: time.Minute, simulated.OpProvision: 5 * time.Minute,
 		simulated.OpDeprovision: 2 * time.Minute, simulated.OpPower: 10 * time.Second, simulated.OpAdopt: time.Second, simulated.OpDelete: time.Second}
 	s.rack = simulated.New(simulated.Options{Seed: seed, FaultRate: 0.05, Delays: delays})
 	for n := range hosts {
 		id := fmt.Sprintf("h%03d", n)
 		s.hosts = append(s.hosts, id)
-		s.store.add(id, withImage)
+		s.store.Add(id, withImage)
 	}
 	return s
 }
@@ -109,18 +110,18 @@ func (s *site) settle(what string, want func(id string) end) {
 		synctest.Wait()
 		wrong := ""
 		for _, id := range s.hosts {
-			r, ok := s.store.get(id)
+			r, ok := s.store.Get(id)
 			if !ok {
 				s.t.Fatalf("%s: %s is gone", what, id)
 			}
 			st := r.Host.Status
 			if got := (end{st.Provisioning.State, st.ErrorType}); got != want(id) {
-				wrong = fmt.Sprintf("%s, want %v", s.store.show(id), want(id))
+				wrong = fmt.Sprintf("%s, want %v", s.store.Show(id), want(id))
 				break
 			}
 		}
 		if wrong == "" {
-			s.t.Logf("%s: all %d hosts as predicted after %v, %d saves, %d intents", what, len(s.hosts), time.Since(begin).Round(time.Minute), s.store.saveCount(), s.store.intentCount())
+			s.t.Logf("%s: all %d hosts as predicted after %v, %d saves, %d intents", what, len(s.hosts), time.Since(begin).Round(time.Minute), s.store.Saves(), s.store.Intents())
 			return
 		}
 		if time.Since(begin) > 48*time.Hour {
@@ -142,16 +143,16 @@ func (s *site) life(change func()) {
 	}
 	change()
 	for _, id := range s.hosts {
-		s.store.image(id, "")
+		s.store.SetImage(id, "")
 	}
 	s.settle("deprovisioned", s.deprovisioned)
 	change()
 	for _, id := range s.hosts {
-		s.store.remove(id, false)
+		s.store.AskRemoval(id, false)
 	}
 	eventually(s.t, 48*time.Hour, "removal of all hosts", func() bool {
 		for _, id := range s.hosts {
-			if _, ok := s.store.get(id); ok {
+			if _, ok := s.store.Get(id); ok {
 				return false
 			}
 		}

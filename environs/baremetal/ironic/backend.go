@@ -218,7 +218,15 @@ type hostProvisioner struct {
 	address bmc.Address
 	creds   bmc.Credentials
 	publish provisioner.EventPublisher
+
+	// read is the node as it was read lately, until something is done to it: the
+	// calls of one pass share it.
+	read   *nodes.Node
+	readAt time.Time
 }
+
+// readFor is how long a node that was read counts as read.
+const readFor = 2 * time.Second
 
 var (
 	_ provisioner.Provisioner  = (*hostProvisioner)(nil)

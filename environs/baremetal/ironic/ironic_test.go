@@ -277,6 +277,31 @@ func (b *bench) check(rows []oneCall, f func(provisioner.Provisioner) (provision
 	}
 }
 
+func TestOnePassReadsTheNodeOnce(t *testing.T) {
+	b := newBench(t)
+	b.put("active", "power_state", "power on")
+	p := b.p()
+	for _, f := range []func() (provisioner.Result, error){
+		func() (provisioner.Result, error) { return p.ValidateManagementAccess(false) }, p.Adopt, p.UpdateHardwareState,
+	} {
+		if _, err := f(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(b.log) != 1 {
+		t.Errorf("requests %v, want one", b.log)
+	}
+	b.log = nil
+	for range 2 { // a command is followed by a fresh look
+		if _, err := p.PowerOff(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(b.log); got != 2 || !strings.HasPrefix(b.log[0], "PUT") || !strings.HasPrefix(b.log[1], "GET") {
+		t.Errorf("requests %v, want a PUT and a GET", b.log)
+	}
+}
+
 func TestAdoptInEveryState(t *testing.T) {
 	b := newBench(t)
 	b.check([]oneCall{

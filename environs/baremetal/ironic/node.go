@@ -3,6 +3,7 @@ package ironic
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
@@ -23,9 +24,13 @@ func (p *hostProvisioner) name() string {
 
 // get returns the node with that ID or name, or nil.
 func (c *call) get(id string) (*nodes.Node, error) {
+	if n := c.read; n != nil && n.UUID == id && time.Since(c.readAt) < readFor {
+		return n, nil
+	}
 	node, err := nodes.Get(c.ctx, c.client, id).Extract()
 	switch {
 	case err == nil:
+		c.read, c.readAt = node, time.Now()
 		return node, nil
 	case gophercloud.ResponseCodeIs(err, http.StatusNotFound):
 		return nil, nil
@@ -95,6 +100,7 @@ func (c *call) patch(node *nodes.Node, changes ...nodes.UpdateOperation) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	c.read = nil
 	var opts nodes.UpdateOpts
 	for _, change := range changes {
 		opts = append(opts, change)
@@ -106,6 +112,7 @@ func (c *call) patch(node *nodes.Node, changes ...nodes.UpdateOperation) error {
 // target asks Ironic for a change of the node's provision state, and says to come
 // back later.
 func (c *call) target(opts nodes.ProvisionStateOpts) (provisioner.Result, error) {
+	c.read = nil
 	logger.Debugf("host %s: node is %s, target %s", c.host.Metadata.Name, c.node.ProvisionState, opts.Target)
 	if err := nodes.ChangeProvisionState(c.ctx, c.client, c.node.UUID, opts).ExtractErr(); err != nil {
 		return provisioner.Result{}, errors.Trace(err)
@@ -145,6 +152,7 @@ func (c *call) clearMaintenance() (cleared bool, err error) {
 	if !c.node.Maintenance || c.node.Fault != "" {
 		return false, nil
 	}
+	c.read = nil
 	err = nodes.UnsetMaintenance(c.ctx, c.client, c.node.UUID).ExtractErr()
 	return err == nil, errors.Trace(err)
 }

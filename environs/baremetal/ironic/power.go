@@ -77,6 +77,7 @@ func (c *call) power(on bool) (provisioner.Result, error) {
 
 // sendPower sends a power command.
 func (c *call) sendPower(opts nodes.PowerStateOpts, reason, message string) (provisioner.Result, error) {
+	c.read = nil
 	if err := nodes.ChangePowerState(c.ctx, c.client, c.node.UUID, opts).ExtractErr(); err != nil {
 		return provisioner.Result{}, errors.Trace(err)
 	}

@@ -295,6 +295,7 @@ func (c *call) remove() (provisioner.Result, error) {
 			return provisioner.Again(0), nil
 		}
 	}
+	c.read = nil
 	err := nodes.Delete(c.ctx, c.client, c.node.UUID).ExtractErr()
 	switch {
 	case err == nil, gophercloud.ResponseCodeIs(err, http.StatusNotFound):

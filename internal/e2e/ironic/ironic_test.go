@@ -29,7 +29,7 @@ import (
 
 // realIronic is a running Ironic.
 type realIronic struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	url    string
 	cmd    *exec.Cmd
@@ -37,7 +37,7 @@ type realIronic struct {
 }
 
 // startIronic makes a database and starts Ironic on it.
-func startIronic(t *testing.T) *realIronic {
+func startIronic(t testing.TB) *realIronic {
 	t.Helper()
 	template, err := os.ReadFile("testdata/ironic.conf")
 	if err != nil {
