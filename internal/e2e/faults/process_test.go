@@ -114,6 +114,14 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
+// pause holds the process up for some time.
+func (p *process) pause(d time.Duration) {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	<-time.After(d)
+	p.signal(syscall.SIGCONT)
+}
+
 // says waits until the process has printed a text since it had printed so much.
 func (p *process) says(text string, since int) {
 	p.t.Helper()

@@ -351,6 +351,12 @@ func (s *site) gone(ids ...string) {
 // and until each has its one instance and there is no other.
 func (s *site) settled(living ...string) {
 	s.t.Helper()
+	s.settledBut(nil, living...)
+}
+
+// settledBut is settled, but for some machines that are left out.
+func (s *site) settledBut(but []string, living ...string) {
+	s.t.Helper()
 	wrong := ""
 	defer func() {
 		if wrong != "" {
@@ -358,16 +364,20 @@ func (s *site) settled(living ...string) {
 		}
 	}()
 	eventually(s.t, fmt.Sprintf("settled with %d machines", len(living)), func() bool {
-		wrong = s.wrong(living)
+		wrong = s.wrong(but, living)
 		return wrong == ""
 	})
 }
 
 // wrong says what is not as it should be in the end; empty means nothing.
-func (s *site) wrong(living []string) string {
+func (s *site) wrong(but, living []string) string {
 	all, instances := s.status(), s.instances()
 	if all == nil || instances == nil {
 		return "no answer"
+	}
+	for _, id := range but {
+		delete(all, id)
+		delete(instances, id)
 	}
 	for id, m := range all {
 		if !slices.Contains(living, id) {
