@@ -79,7 +79,10 @@ func Initrd(c Config) ([]byte, error) {
 	if _, err := a.WriteTo(z); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), errors.Annotate(z.Close(), "cannot compress initramfs")
+	if err := z.Close(); err != nil {
+		return nil, errors.Annotate(err, "cannot compress initramfs")
+	}
+	return out.Bytes(), nil
 }
 
 // applets are the programs of busybox that the pipeline, its dumps and a rescue shell use.
