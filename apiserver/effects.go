@@ -52,6 +52,7 @@ func effects() []effectsRow {
 			Remove SetInstanceInfo SetInstanceStatus SetPasswords SetStatus SetSupportedContainers UpdateStatus`},
 		{"Singular", reads, "Claim Release"}, // leases run out by themselves, and are renewed all the time
 		{"Singular", waits, "Wait"},
+		{"StatusHistory", reads, "StatusHistory"},
 		{"StringsWatcher", reads, "Stop"},
 		{"StringsWatcher", waits, "Next"},
 		{"UserManager", reads, "UserInfo"},

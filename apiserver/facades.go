@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/pinger"
 	"github.com/slipway-project/slipway/apiserver/provisioner"
 	"github.com/slipway-project/slipway/apiserver/singular"
+	"github.com/slipway-project/slipway/apiserver/statushistory"
 	"github.com/slipway-project/slipway/apiserver/usermanager"
 	"github.com/slipway-project/slipway/apiserver/watch"
 )
@@ -40,6 +41,7 @@ func facades() []row {
 		{name: "Pinger", version: 1, scope: onBoth, who: anyone, make: stateless(pinger.New)},
 		{name: "Provisioner", version: 3, scope: onModel, who: agents, make: of(provisioner.New)},
 		{name: "Singular", version: 2, scope: onModel, who: managers, make: of(singular.New)},
+		{name: "StatusHistory", version: 2, scope: onModel, who: readers, make: of(statushistory.New)},
 		{name: "StringsWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewStringsWatcher)},
 		{name: "UserManager", version: 1, scope: onController, who: people, make: of(usermanager.New)},
 	}
