@@ -64,7 +64,7 @@ func TestAPIHostPorts(t *testing.T) {
 	hp := func(value string) []network.HostPort {
 		return []network.HostPort{{Address: network.NewAddress(value), Port: 17070}}
 	}
-	for _, servers := range [][][]network.HostPort{{hp("10.0.0.1")}, {hp("10.0.0.1"), hp("10.0.0.2")}, {hp("10.0.0.1"), hp("10.0.0.3")}, {{}}} {
+	for _, servers := range [][][]network.HostPort{{hp("10.0.0.1")}, {hp("10.0.0.1"), hp("10.0.0.2")}, {hp("10.0.0.1"), hp("10.0.0.3")}, {hp("10.0.0.1"), {}}} {
 		must(t, site.SetAPIHostPorts(ctx, servers))
 		wantNotice(t, w)
 		must(t, site.SetAPIHostPorts(ctx, servers))

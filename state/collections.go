@@ -12,7 +12,7 @@ import (
 // The collections. Ids of a model's documents start with its UUID and a colon,
 // those of the site with siteScope and a colon.
 const (
-	siteC     = "site"         // one document for each thing of the site: controller, config, api-host-ports
+	siteC     = "site"         // one document for each thing of the site: controller, config
 	modelsC   = "models"       // _:<model uuid>
 	configsC  = "model-config" // <model uuid>:config
 	machinesC = "machines"     // <model uuid>:<machine id>
@@ -26,6 +26,8 @@ const (
 	binariesC = "binaries"     // _:<version>
 	leasesC   = "leases"       // _:<model uuid> and _:site
 	renewalsC = "renewals"     // likewise
+	serversC  = "servers"      // _:<id of an API server>
+	beatsC    = "beats"        // likewise
 )
 
 // The indexes of the machines collection.
@@ -55,6 +57,8 @@ func Collections() []store.Collection {
 		{Name: binariesC},
 		{Name: leasesC},
 		{Name: renewalsC},
+		{Name: serversC},
+		{Name: beatsC},
 	}
 }
 

@@ -18,7 +18,7 @@ var logger = loggo.GetLogger("slipway.state")
 
 // format is the number of the layout of the documents. It grows with every
 // layout that an older version could not read.
-const format = 1
+const format = 2
 
 // ControllerModelName and DefaultModelName are the models that Initialize
 // makes.
@@ -46,6 +46,8 @@ type Options struct {
 	Now    func() time.Time // nil means time.Now
 }
 
+var controllerKey = siteKey(siteC, "controller")
+
 // controllerDoc is what never changes about a site.
 type controllerDoc struct {
 	Format    int       `json:"format"`
@@ -71,22 +73,19 @@ type Controller struct {
 }
 
 // Open returns the state that s holds. It returns an error satisfying
-// errors.NotFound if there is none yet, and errors.NotSupported if a newer version wrote
-// it. The caller keeps s, and closes it after the Controller.
+// errors.NotFound if there is none yet, errors.NotSupported if a newer version wrote
+// it, and ErrOldFormat if an older one did. The caller keeps s, and closes it after the Controller.
 func Open(ctx context.Context, s store.Store, o Options) (*Controller, error) {
-	d, err := s.Get(ctx, siteKey(siteC, "controller"))
-	if errors.Is(err, errors.NotFound) {
-		return nil, errors.NotFoundf("controller state")
-	}
-	if err != nil {
+	doc, _, err := readFormat(ctx, s)
+	switch {
+	case errors.Is(err, errors.NotFound):
+		return nil, errors.Trace(err)
+	case err != nil:
 		return nil, errors.Annotate(err, "cannot open state")
-	}
-	doc, err := decode[controllerDoc](d)
-	if err != nil {
-		return nil, errors.Annotate(err, "cannot open state")
-	}
-	if doc.Format > format {
+	case doc.Format > format:
 		return nil, errors.NotSupportedf("state format %d (this version knows up to %d)", doc.Format, format)
+	case doc.Format < format:
+		return nil, errors.Annotatef(ErrOldFormat, "cannot open state of format %d (this version's is %d)", doc.Format, format)
 	}
 	c := newController(s, o)
 	c.doc = doc

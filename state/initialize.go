@@ -63,7 +63,7 @@ func (c *Controller) firstOps(ctx context.Context, p InitializeParams) ([]store.
 	if p.AdminPassword == "" {
 		return nil, errors.NotValidf("empty admin password")
 	}
-	site, err := insertOp(siteKey(siteC, "controller"), c.doc, nil)
+	site, err := insertOp(controllerKey, c.doc, nil)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}

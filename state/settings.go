@@ -6,68 +6,16 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/watcher"
 )
-
-// hostPortsDoc says under which addresses the API servers can be reached.
-type hostPortsDoc struct {
-	Servers [][]network.HostPort `json:"servers"`
-}
 
 // settingsDoc holds the settings of the site.
 type settingsDoc struct {
 	Attrs map[string]any `json:"attrs"`
 }
 
-var (
-	hostPortsKey = siteKey(siteC, "api-host-ports")
-	settingsKey  = siteKey(siteC, "config")
-)
-
-// APIHostPorts returns the addresses of the API servers, one list for each
-// server.
-func (c *Controller) APIHostPorts(ctx context.Context) ([][]network.HostPort, error) {
-	d, err := readSite[hostPortsDoc](ctx, c, hostPortsKey)
-	if err != nil {
-		return nil, errors.Annotate(err, "cannot get API addresses")
-	}
-	return d.Servers, nil
-}
-
-// SetAPIHostPorts replaces the addresses of the API servers. Addresses that are
-// there already write nothing, and so wake nobody.
-func (c *Controller) SetAPIHostPorts(ctx context.Context, servers [][]network.HostPort) error {
-	err := updateSite(ctx, c, hostPortsKey, func(d *hostPortsDoc) error {
-		if d.equal(servers) {
-			return errNoChange
-		}
-		d.Servers = servers
-		return nil
-	})
-	return errors.Annotate(err, "cannot set API addresses")
-}
-
-func (d *hostPortsDoc) equal(servers [][]network.HostPort) bool {
-	if len(d.Servers) != len(servers) {
-		return false
-	}
-	for i, s := range servers {
-		if len(s) != len(d.Servers[i]) {
-			return false
-		}
-		for j, hp := range s {
-			if hp != d.Servers[i][j] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// WatchAPIHostPorts returns a watcher of the addresses of the API servers.
-func (c *Controller) WatchAPIHostPorts() watcher.NotifyWatcher { return c.hub.watchKey(hostPortsKey) }
+var settingsKey = siteKey(siteC, "config")
 
 // ControllerConfig returns the settings of the site, among them
 // "controller-uuid".

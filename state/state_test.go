@@ -152,7 +152,7 @@ func TestOpenRefusesANewerFormat(t *testing.T) {
 	_, tap := statetest.OpenMemory(t)
 	d, err := tap.Get(ctx, store.Key{Collection: "site", ID: "_:controller"})
 	must(t, err)
-	newer := strings.Replace(string(d.Data), `"format":1`, `"format":2`, 1)
+	newer := strings.Replace(string(d.Data), `"format":2`, `"format":3`, 1)
 	must(t, tap.Apply(ctx, []store.Op{store.Replace(d.Key, d.Rev, []byte(newer), nil)}))
 	if _, err := state.Open(ctx, tap, state.Options{}); !errors.Is(err, errors.NotSupported) {
 		t.Errorf("Open of a newer format = %v", err)

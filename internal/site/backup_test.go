@@ -75,7 +75,7 @@ func account(t *testing.T, dir site.Dir) clientstore.Account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Accounts["slipway"]
+	return c.Accounts[c.Current]
 }
 
 // checkLogins checks that the site's first user and first worker can log in with

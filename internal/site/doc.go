@@ -7,6 +7,7 @@
 //	DIR/store/                   the embedded store, unless the state is in MongoDB
 //	DIR/client/                  the operator's client files (0600)
 //	DIR/agents/machine-0.yaml    the identity of the site's first worker (0600)
+//	DIR/backups/                 what was there before an upgrade (0600)
 //	DIR/rack/                    the simulated rack of controllerd dev
 //
 // The directory is private (0700). Everything that a site is, is in it, and one

@@ -135,6 +135,9 @@ func (o RestoreOptions) newIdentities(ctx context.Context, settings Settings) er
 		return errors.Trace(err)
 	}
 	defer db.Close()
+	if err := state.Upgrade(ctx, db); err != nil { // the backup stays what it is
+		return errors.Trace(err)
+	}
 	c, err := state.Open(ctx, db, state.Options{})
 	if err != nil {
 		return errors.Trace(err)

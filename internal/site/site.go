@@ -16,7 +16,6 @@ import (
 	"github.com/slipway-project/slipway/api/agentfile"
 	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/apiserver"
-	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/internal/metrics"
@@ -111,6 +110,9 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	s.add(part{name: "store", wait: db.Close})
 	if m := s.eyes.metrics; m != nil {
 		db = m.Store(db)
+	}
+	if err := upgrade(ctx, o.Dir, settings, o.Registry, db); err != nil {
+		return errors.Trace(err)
 	}
 	controller, err := s.startState(ctx, o, db)
 	if err != nil {
@@ -228,7 +230,7 @@ func publish(ctx context.Context, d Dir, c *state.Controller, settings Settings,
 	if err != nil {
 		return errors.Trace(err)
 	}
-	if err := c.SetAPIHostPorts(ctx, [][]network.HostPort{servers(settings.Listen, settings.Advertise, port)}); err != nil {
+	if err := c.Publish(ctx, state.FirstServer, servers(settings.Listen, settings.Advertise, port)); err != nil {
 		return errors.Annotate(err, "cannot publish the server's addresses")
 	}
 	addresses := endpoints(settings.Listen, settings.Advertise, port)

@@ -3,9 +3,12 @@ package statetest
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/slipway-project/slipway/core/job"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/store/storetest"
@@ -105,4 +108,25 @@ func AddMachine(t testing.TB, st *state.State, spec state.MachineSpec) *state.Ma
 		t.Fatalf("cannot add a machine: %v", err)
 	}
 	return results[0].Machine
+}
+
+// SetAPIHostPorts publishes the addresses of API servers 0, 1 and so on, and
+// takes back what others have published.
+func (s *Site) SetAPIHostPorts(ctx context.Context, servers [][]network.HostPort) error {
+	for i, addresses := range servers {
+		if err := s.Publish(ctx, strconv.Itoa(i), addresses); err != nil {
+			return err
+		}
+	}
+	page, err := s.Store.List(ctx, store.Query{Collection: "servers"})
+	if err != nil {
+		return err
+	}
+	var ops []store.Op
+	for _, d := range page.Docs {
+		if i, err := strconv.Atoi(strings.TrimPrefix(d.ID, "_:")); err != nil || i >= len(servers) {
+			ops = append(ops, store.Remove(d.Key, d.Rev))
+		}
+	}
+	return s.Store.Apply(ctx, ops)
 }
