@@ -70,6 +70,11 @@ func (w *writer) writeOp(op store.Op, c current) error {
 			return errors.Trace(err)
 		}
 	}
+	now := written{key: op.Key}
+	if removed == 0 {
+		now.rev, now.data = store.Rev(rev), data
+	}
+	w.written = append(w.written, now)
 	_, err := w.addChange.ExecContext(context.Background(), w.seq, collection, op.ID, rev, removed)
 	return errors.Trace(err)
 }

@@ -90,6 +90,7 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkGet(b *testing.B) {
 	s, docs := benchStore(b)
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
 			if _, err := s.Get(b.Context(), docs[i*7919%documents].Key); err != nil {

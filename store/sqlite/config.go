@@ -29,6 +29,7 @@ type Config struct {
 	Collections []store.Collection // those that calls may name; more may be declared at a later opening
 	History     int                // newest changes kept for feeds that resume; 0 means 100,000
 	Readers     int                // connections for reading; 0 means two for each processor, at least 4
+	CacheBytes  int                // of documents kept in memory; 0 means 32 MiB, below 0 none
 	MaxBytes    int64              // size that the file may reach; 0 means as much as the disk holds
 }
 
@@ -55,6 +56,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Dir = dir
 	if c.History == 0 {
 		c.History = 100_000
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 32 << 20
 	}
 	if c.Readers == 0 {
 		c.Readers = max(4, 2*runtime.GOMAXPROCS(0))

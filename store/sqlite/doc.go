@@ -6,7 +6,9 @@
 // their batches durable. A batch is checked as a whole before any of it is
 // written, hence one that conflicts leaves nothing and does not disturb its
 // neighbours. Reads run in parallel on their own connections and never wait for
-// the writer (write-ahead log, synchronous=FULL).
+// the writer (write-ahead log, synchronous=FULL). Documents that were read or
+// written lately are kept in memory, and reads by id answer from there: this
+// process is the only one that writes, so it knows when they change.
 //
 // Every write takes the next number of one sequence, which is both the
 // document's revision and the position of its change; changes are written in the

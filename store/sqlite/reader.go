@@ -67,17 +67,35 @@ func (s *Store) Get(ctx context.Context, key store.Key) (store.Doc, error) {
 	if err := s.schema.CheckKey(key); err != nil {
 		return store.Doc{}, errors.Trace(err)
 	}
+	if err := s.check(ctx); err != nil {
+		return store.Doc{}, err
+	}
+	doc, reservation := s.cache.get(key)
+	if doc.Rev == 0 {
+		var err error
+		doc, err = s.getFromFile(ctx, key)
+		s.cache.fill(reservation, doc)
+		if err != nil {
+			return store.Doc{}, err
+		}
+	}
+	if doc.Rev == 0 {
+		return store.Doc{}, errors.NotFoundf("%s %q", key.Collection, key.ID)
+	}
+	return doc, nil
+}
+
+// getFromFile reads one document; one that is missing, or cannot be read, has
+// revision 0.
+func (s *Store) getFromFile(ctx context.Context, key store.Key) (store.Doc, error) {
 	r, err := s.acquire(ctx)
 	if err != nil {
-		return store.Doc{}, err
+		return store.Doc{Key: key}, err
 	}
 	defer func() { s.free <- r }()
 	doc, err := r.read(s.numbers[key.Collection], key)
 	if err != nil {
-		return store.Doc{}, errors.Annotatef(err, "cannot get %s %q", key.Collection, key.ID)
-	}
-	if doc.Rev == 0 {
-		return store.Doc{}, errors.NotFoundf("%s %q", key.Collection, key.ID)
+		return store.Doc{Key: key}, errors.Annotatef(err, "cannot get %s %q", key.Collection, key.ID)
 	}
 	return doc, nil
 }
@@ -99,35 +117,72 @@ func (s *Store) GetAll(ctx context.Context, keys []store.Key) ([]store.Doc, erro
 			return nil, errors.Trace(err)
 		}
 	}
-	r, err := s.acquire(ctx)
-	if err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
+	docs := make([]store.Doc, len(keys))
+	missing, entries := s.cache.getAll(keys, docs)
+	if len(missing) == 0 {
+		return docs, nil
+	}
+	all := 2*len(missing) > len(keys) // then what is here saves little
+	places := missing
+	if all {
+		places = nil
+	}
+	err := s.getAllFromFile(ctx, keys, docs, places)
+	for _, i := range missing {
+		d := docs[i]
+		if err != nil {
+			d.Rev = 0
+		}
+		s.cache.fill(entries[i], d)
+	}
+	if err == nil && !all && !s.cache.stillAll(keys, entries, missing) {
+		err = s.getAllFromFile(ctx, keys, docs, nil)
+	}
+	if err != nil {
+		return nil, errors.Annotatef(err, "cannot get %d documents", len(keys))
+	}
+	return docs, nil
+}
+
+// getAllFromFile reads the documents at some places, nil for all, as one
+// snapshot.
+func (s *Store) getAllFromFile(ctx context.Context, keys []store.Key, docs []store.Doc, places []int) error {
+	if places == nil {
+		places = make([]int, len(keys))
+		for i := range places {
+			places[i] = i
+		}
+	}
+	r, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
 	defer func() { s.free <- r }()
-	docs, err := r.readAll(ctx, s.numbers, keys)
-	return docs, errors.Annotatef(err, "cannot get %d documents", len(keys))
+	return r.readAll(ctx, s.numbers, keys, docs, places)
 }
 
 // readAll reads documents in one transaction, which is one snapshot.
-func (r *reader) readAll(ctx context.Context, numbers map[string]int64, keys []store.Key) (docs []store.Doc, err error) {
+func (r *reader) readAll(ctx context.Context, numbers map[string]int64, keys []store.Key, docs []store.Doc, places []int) (err error) {
 	if _, err := r.begin.ExecContext(context.Background()); err != nil {
-		return nil, errors.Trace(err)
+		return errors.Trace(err)
 	}
 	defer func() {
 		if _, e := r.commit.ExecContext(context.Background()); err == nil {
 			err = errors.Trace(e)
 		}
 	}()
-	docs = make([]store.Doc, len(keys))
-	for i, key := range keys {
+	for _, i := range places {
 		if err := ctx.Err(); err != nil {
-			return nil, errors.Trace(err)
+			return errors.Trace(err)
 		}
-		if docs[i], err = r.read(numbers[key.Collection], key); err != nil {
-			return nil, errors.Trace(err)
+		if docs[i], err = r.read(numbers[keys[i].Collection], keys[i]); err != nil {
+			return errors.Trace(err)
 		}
 	}
-	return docs, nil
+	return nil
 }
 
 // List implements store.Store. Prefix and Index may be combined.

@@ -32,6 +32,7 @@ type Store struct {
 	names   map[int64]string
 
 	queue  chan *batch
+	cache  *cache
 	bell   *bell        // rings after each commit that changed something
 	seq    atomic.Int64 // number of the newest committed change
 	oldest atomic.Int64 // number of the oldest change that is kept
@@ -62,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	s := &Store{config: c, queue: make(chan *batch, queueLength), bell: newBell()}
+	s := &Store{config: c, queue: make(chan *batch, queueLength), bell: newBell(), cache: newCache(max(c.CacheBytes, 0))}
 	if s.schema, err = store.NewSchema(c.Collections); err != nil {
 		return nil, errors.Trace(err)
 	}

@@ -60,6 +60,7 @@ type writer struct {
 	oldest                  int64
 	failing                 bool      // the last commit was refused
 	found                   []current // of the batch under way
+	written                 []written // by the transaction under way
 }
 
 // current is a document as the writer finds it.
@@ -168,6 +169,7 @@ func (w *writer) write(group []*batch) {
 func (w *writer) transact(group []*batch) error {
 	w.seq, w.oldest = w.store.seq.Load(), w.store.oldest.Load()
 	before := w.seq
+	defer func() { clear(w.written); w.written = w.written[:0] }()
 	_, err := w.begin.ExecContext(context.Background())
 	if err == nil {
 		err = w.applyAll(group)
@@ -176,7 +178,9 @@ func (w *writer) transact(group []*batch) error {
 		err = w.trimChanges(w.seq - before)
 	}
 	if err == nil {
+		w.store.cache.begin(w.written)
 		_, err = w.commit.ExecContext(context.Background())
+		w.store.cache.end(w.written, err == nil)
 	}
 	if err != nil {
 		w.rollback.ExecContext(context.Background()) // fails if SQLite has rolled back by itself
