@@ -20,7 +20,7 @@ endif
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench e2e soak golden fuzz integration notices clean FORCE
+.PHONY: help build demo test check bench installer-image e2e soak golden fuzz integration notices clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ check: ## gofmt, vet, staticcheck, module tidiness, floors, and the docs' comman
 
 bench: ## run the benchmarks and write bench.txt
 	$(GO) test -run '^$$' -bench . -benchmem -count 1 -timeout 60m ./... | tee bench.txt
+
+installer-image: $(BIN)/installer $(BIN)/installer-image ## build what machines boot their installer from (KERNEL=file MODULES=folder; none: Debian's, by apt)
+	@KERNEL=$(KERNEL) MODULES=$(MODULES) test/installer-image.sh dist/installer
 
 e2e: build ## run what needs root, real daemons or virtual machines; installs them with apt
 	@test/e2e.sh

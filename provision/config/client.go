@@ -47,6 +47,7 @@ type Client struct {
 	base     *url.URL
 	http     *http.Client
 	insecure bool
+	ca       string
 	pause    time.Duration
 
 	mu         sync.Mutex
@@ -72,6 +73,7 @@ func NewClient(boot *Boot) (*Client, error) {
 	return &Client{
 		base:     base,
 		insecure: boot.Insecure,
+		ca:       boot.CA,
 		pause:    time.Second,
 		http: &http.Client{
 			Timeout:       requestTimeout,
@@ -94,10 +96,23 @@ func tlsConfig(ca string) (*tls.Config, error) {
 	return conf, nil
 }
 
-// HTTPClient returns a client that believes the same authorities, without a limit
-// on a whole exchange: for images.
+// HTTPClient returns a client for images, without a limit on a whole exchange. It
+// believes the authority of the boot file and those of the system: images may lie on public
+// servers, and are verified by themselves.
 func (c *Client) HTTPClient() *http.Client {
-	return &http.Client{Transport: c.http.Transport}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.ca != "" {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		pool.AppendCertsFromPEM([]byte(c.ca))
+		conf.RootCAs = pool
+	}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: conf, TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute,
+		DialContext: (&net.Dialer{Timeout: 15 * time.Second}).DialContext, ForceAttemptHTTP2: false,
+	}}
 }
 
 // SetCredential replaces what requests carry as their bearer.

@@ -41,6 +41,10 @@ func OutputIn(dir string) Output {
 	}
 }
 
+// authorities is where Debian keeps the certificates of public authorities; they are
+// for images on public servers, and left out where there are none.
+const authorities = "/etc/ssl/certs/ca-certificates.crt"
+
 // Initrd makes the initramfs, compressed with gzip.
 func Initrd(c Config) ([]byte, error) {
 	var a Archive
@@ -49,6 +53,9 @@ func Initrd(c Config) ([]byte, error) {
 	}
 	a.Char("/dev/console", 0o600, 5, 1)
 	a.Char("/dev/null", 0o666, 1, 3)
+	if b, err := os.ReadFile(authorities); err == nil {
+		a.File(authorities, 0o644, b)
+	}
 	init, err := os.ReadFile(c.Installer)
 	if err != nil {
 		return nil, errors.Annotate(err, "cannot read installer")
