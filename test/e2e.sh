@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 parts=(
 	"storecrash -"
 	"bmcqemu qemu-system-x86 ovmf grub-efi-amd64-bin grub-common grub2-common mtools dosfstools xorriso"
-	"install qemu-system-x86 ovmf busybox-static grub-efi-amd64-bin grub-common dosfstools mtools e2fsprogs kmod systemd-boot-efi"
+	"install qemu-system-x86 qemu-utils ovmf busybox-static grub-efi-amd64-bin grub-common dosfstools mtools e2fsprogs kmod systemd-boot-efi"
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
 	"faults -"

@@ -220,7 +220,7 @@ func (q *QEMU) arguments(ctx context.Context, s *System, boot Boot) ([]string, e
 		if err := q.fetch(ctx, boot.URL, "cd.iso"); err != nil {
 			return nil, errors.Trace(err)
 		}
-		args = append(args, "-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file="+q.file("cd.iso"), "-device", "ide-cd,drive=cd,bootindex=0")
+		args = append(args, "-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file="+q.file("cd.iso"), "-device", "virtio-scsi-pci", "-device", "scsi-cd,drive=cd,bootindex=0") // the kernel for clouds has no AHCI
 	}
 	return args, nil
 }

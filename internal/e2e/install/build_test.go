@@ -118,7 +118,7 @@ mount -t ext4 "$r" /newroot && exec switch_root /newroot /sbin/init
 echo TINY-RAMDISK-FAIL; sh
 `
 
-// buildImage makes a disk image of 82 MiB that boots by UEFI, and compresses it.
+// buildImage makes a disk image of 82 MiB that boots by UEFI, raw.
 func buildImage(t *testing.T, k kernel, initrd string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ func buildImage(t *testing.T, k kernel, initrd string) []byte {
 	// No fallback loader: only the boot entry that the installer makes leads here.
 	tool(t, dir, "mmd", "-i", "esp.img", "::/EFI", "::/EFI/tiny")
 	tool(t, dir, "mcopy", "-i", "esp.img", "grub.efi", "::/EFI/tiny/grubx64.efi")
-	return compress(t, join(t, dir))
+	return join(t, dir)
 }
 
 // join makes a disk of the two file systems.

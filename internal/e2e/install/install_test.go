@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,13 +24,15 @@ type lab struct {
 	kernel    kernel
 	installer media.Output
 	image     []byte
+	raw       []byte
 }
 
 func newLab(t *testing.T) *lab {
 	start := time.Now()
 	l := &lab{kernel: getKernel(t)}
 	l.installer = buildInstaller(t, l.kernel)
-	l.image = buildImage(t, l.kernel, ramdisk(t, l.kernel))
+	l.raw = buildImage(t, l.kernel, ramdisk(t, l.kernel))
+	l.image = compress(t, l.raw)
 	t.Logf("installer and image of %d MiB built in %v", len(l.image)>>20, time.Since(start).Round(100*time.Millisecond))
 	return l
 }
@@ -72,6 +75,13 @@ func TestInstall(t *testing.T) {
 	t.Run("life", func(t *testing.T) { life(t, l) })
 	t.Run("checksum", func(t *testing.T) { wrongChecksum(t, l) })
 	t.Run("powercut", func(t *testing.T) { powerCut(t, l) })
+	if os.Getenv("SOAK") == "" { // the long form
+		return
+	}
+	t.Run("qcow2", func(t *testing.T) { qcow2(t, l) })
+	t.Run("nvme", func(t *testing.T) { nvme(t, l) })
+	t.Run("hint", func(t *testing.T) { hint(t, l) })
+	t.Run("secureboot", func(t *testing.T) { secureBoot(t, l) })
 }
 
 func life(t *testing.T, l *lab) {

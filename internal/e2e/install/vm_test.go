@@ -20,14 +20,24 @@ type machine struct {
 	disk string
 	nvr  string
 	n    int // boots
+
+	device string   // of the disk, without its drive
+	extra  []string // further arguments
+	secure bool     // Secure Boot with the keys of Microsoft
 }
 
-const firmware = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+const (
+	firmware       = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	firmwareSecure = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
+	variables      = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	// variablesSecure holds the keys of Microsoft.
+	variablesSecure = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
+)
 
 // newMachine makes a machine with an empty disk of size bytes.
 func newMachine(t *testing.T, size int64) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir()}
+	m := &machine{t: t, dir: t.TempDir(), device: "virtio-blk-pci,serial=VDISK1"}
 	m.disk, m.nvr = filepath.Join(m.dir, "disk"), filepath.Join(m.dir, "nvram")
 	f, err := os.Create(m.disk)
 	if err != nil {
@@ -37,14 +47,20 @@ func newMachine(t *testing.T, size int64) *machine {
 		t.Fatal(err)
 	}
 	_ = f.Close()
-	b, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
+	m.forget(variables)
+	return m
+}
+
+// forget makes the firmware's memory anew.
+func (m *machine) forget(from string) {
+	m.t.Helper()
+	b, err := os.ReadFile(from)
 	if err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	if err := os.WriteFile(m.nvr, b, 0o600); err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
-	return m
 }
 
 // running is a boot of a machine.
@@ -61,12 +77,20 @@ func (m *machine) boot(iso string, port string) *running {
 	m.t.Helper()
 	m.n++
 	serial := filepath.Join(m.dir, fmt.Sprintf("serial-%d", m.n))
+	board, code := "q35", firmware
+	if m.secure {
+		board, code = "q35,smm=on", firmwareSecure
+	}
 	args := []string{
-		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none", "-no-reboot",
+		"-machine", board, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "file:" + serial,
-		"-drive", "if=pflash,format=raw,readonly=on,file=" + firmware, "-drive", "if=pflash,format=raw,file=" + m.nvr,
-		"-drive", "file=" + m.disk + ",if=none,id=d0,format=raw,cache=unsafe,discard=unmap", "-device", "virtio-blk-pci,drive=d0,serial=VDISK1,bootindex=1", // without an index the firmware drops entries for it
+		"-drive", "if=pflash,format=raw,readonly=on,file=" + code, "-drive", "if=pflash,format=raw,file=" + m.nvr,
+		"-drive", "file=" + m.disk + ",if=none,id=d0,format=raw,cache=unsafe,discard=unmap", "-device", m.device + ",drive=d0,bootindex=1", // without an index the firmware drops entries for it
 		"-device", "i6300esb", "-action", "watchdog=reset",
+	}
+	args = append(args, m.extra...)
+	if m.secure {
+		args = append(args, "-global", "driver=cfi.pflash01,property=secure,value=on")
 	}
 	if iso == "" {
 		args = append(args, "-net", "none")
