@@ -153,16 +153,16 @@ func TestProvisionerOfContainers(t *testing.T) {
 		}
 		defer f.machineFeed.Kill()
 		wait(time.Second)
-		wantInstance(t, f, "0/lxd/0", "i-1")
-		wantInstance(t, f, "0/lxd/1", "i-2")
-		f.mu.Lock()
-		f.machines["0/lxd/0"].life = life.Dead
-		f.mu.Unlock()
-		f.machineFeed.ch <- []string{"0/lxd/0"}
-		wait(time.Second)
-		if left := b.left(); len(left) != 1 || left[0] != "i-2" {
-			t.Errorf("instances %v left, want i-2", left)
+		kept, _ := f.get("0/lxd/1")
+		if left := b.left(); len(left) != 2 || kept.instance == "" {
+			t.Errorf("instances %v, want two", left)
 		}
+		f.change("0/lxd/0", dies)
+		wait(time.Second)
+		if left := b.left(); len(left) != 1 || left[0] != kept.instance {
+			t.Errorf("instances %v left, want %s", left, kept.instance)
+		}
+		wantGone(t, f, "0/lxd/0")
 		p.Kill()
 		if err := p.Wait(); err != nil {
 			t.Errorf("Wait() = %v, want nil", err)
