@@ -102,14 +102,16 @@ func (c *Client) machineStatus(m Machine) params.MachineStatus {
 	for i, j := range jobs {
 		s.Jobs[i] = string(j)
 	}
-	if id, err := m.InstanceId(); err == nil {
-		s.InstanceID = string(id)
-	}
-	if h, err := m.Hardware(); err == nil {
-		s.Hardware = h.String()
-	}
-	if public, ok := m.PublicAddress(); ok && m.IsProvisioned() {
-		s.DNSName = public.Value
+	if m.IsProvisioned() { // asked first: errors for thousands of machines take their time
+		if id, err := m.InstanceId(); err == nil {
+			s.InstanceID = string(id)
+		}
+		if h, err := m.Hardware(); err == nil {
+			s.Hardware = h.String()
+		}
+		if public, ok := m.PublicAddress(); ok {
+			s.DNSName = public.Value
+		}
 	}
 	s.IPAddresses = ipAddresses(m.Addresses(), s.DNSName)
 	return s

@@ -56,20 +56,43 @@ func NestingLevel(id string) int { return strings.Count(id, "/") / 2 }
 // by value and types by name, hosts before what they contain. It returns a
 // negative number if a comes first, zero if they are equal.
 func CompareMachines(a, b string) int {
-	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
-	return slices.CompareFunc(as, bs, func(x, y string) int {
-		if isNumber(x) && isNumber(y) {
-			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-			// Compared as text, so that no number is too big.
-			return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	for {
+		x, afterA, moreA := strings.Cut(a, "/")
+		y, afterB, moreB := strings.Cut(b, "/")
+		if c := comparePart(x, y); c != 0 {
+			return c
 		}
-		return cmp.Compare(x, y)
-	})
+		switch {
+		case moreA && moreB:
+			a, b = afterA, afterB
+		case moreA:
+			return 1
+		case moreB:
+			return -1
+		default:
+			return 0
+		}
+	}
+}
+
+// comparePart compares one part of two machine ids.
+func comparePart(x, y string) int {
+	if isNumber(x) && isNumber(y) {
+		x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		// Compared as text, so that no number is too big.
+		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	}
+	return cmp.Compare(x, y)
 }
 
 // SortMachines sorts machine ids in place, in the order of CompareMachines.
 func SortMachines(ids []string) { slices.SortFunc(ids, CompareMachines) }
 
 func isNumber(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
