@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ func (r *realIronic) start() {
 	defer func() { _ = log.Close() }()
 	r.cmd = r.command("ironic")
 	r.cmd.Stdout, r.cmd.Stderr = log, log
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive a test that is killed
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
