@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/image"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
 )
@@ -29,6 +34,13 @@ import (
 //	status ID STATUS [INFO [DATA]]   the machine's
 //	config|controller JSON           settings of the model, of the site
 //	ports HOST:PORT ...              where the API server can be reached
+//	space NAME [PROVIDER-ID]
+//	subnet CIDR SPACE [KEY=VALUE ...] with id, zones, low, high
+//	image JSON                       what an operator says of an image
+//	nic ID NAME KEY=VALUE ...        a network interface of a machine, with cidr, address, index, disabled
+//	cleanup                          what the cleaner does
+//	taken CIDR                       the addresses of a subnet that are not free
+//	volumes ID                       a machine's volumes
 //	show ID ...                      machines, as state has them
 //	password ID PASSWORD             whether it is the machine's
 //	marked                           which machines are marked for removal
@@ -68,10 +80,58 @@ func (p *player) arrange(word, rest string) []string {
 			servers[i] = hp
 		}
 		p.must(p.site().SetAPIHostPorts(ctx, servers))
+	case "image":
+		var sent params.CloudImageMetadata
+		p.must(json.Unmarshal([]byte(rest), &sent))
+		p.must(st.Images().Save(ctx, []image.Metadata{sent.Metadata()}))
+	case "cleanup":
+		_, err := p.site().Cleanups().Run(ctx, time.Now())
+		p.must(err)
+	default:
+		return p.network(word, args)
+	}
+	return nil
+}
+
+// network carries out a step about networks.
+func (p *player) network(word string, args []string) []string {
+	ctx := context.Background()
+	switch word {
+	case "space":
+		s := network.Space{Name: args[0]}
+		if len(args) > 1 {
+			s.ProviderID = strings.ReplaceAll(args[1], "_", " ")
+		}
+		p.must(p.st.Networks().AddSpace(ctx, s, nil))
+	case "subnet":
+		s := network.Subnet{CIDR: args[0], Space: args[1]}
+		given := pairs(args[2:])
+		s.ProviderID, s.Low, s.High = given["id"], given["low"], given["high"]
+		if given["zones"] != "" {
+			s.Zones = strings.Split(given["zones"], ",")
+		}
+		p.must(p.st.Networks().AddSubnet(ctx, s))
+	case "nic":
+		m, given := p.machine(args[0]), pairs(args[2:])
+		index, _ := strconv.Atoi(given["index"])
+		p.must(m.SetInterfaces(ctx, append(m.Interfaces(), network.Interface{
+			Name: args[1], Index: index, CIDR: given["cidr"], Address: given["address"], Disabled: given["disabled"] == "true",
+			DNSServers: []string{"10.0.0.53"},
+		})))
 	default:
 		return p.show(word, args)
 	}
 	return nil
+}
+
+// pairs reads KEY=VALUE words.
+func pairs(words []string) map[string]string {
+	out := make(map[string]string)
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		out[key] = value
+	}
+	return out
 }
 
 // show carries out a step that only shows.
@@ -84,6 +144,21 @@ func (p *player) show(word string, args []string) []string {
 		}
 	case "password":
 		out = append(out, strconv.FormatBool(p.machine(args[0]).PasswordValid(args[1])))
+	case "volumes":
+		for _, v := range p.machine(args[0]).Volumes() {
+			text, err := marshal(v)
+			p.must(err)
+			out = append(out, string(text))
+		}
+	case "taken":
+		taken, err := p.st.Networks().Addresses(context.Background(), args[0])
+		p.must(err)
+		for _, address := range slices.Sorted(maps.Keys(taken)) {
+			out = append(out, fmt.Sprintf("%s %s of %s", address, taken[address].Life, taken[address].Holder))
+		}
+		if len(out) == 0 {
+			out = append(out, "none")
+		}
 	case "marked":
 		ids, err := p.st.Machines().MarkedForRemoval(context.Background())
 		p.must(err)
@@ -159,6 +234,9 @@ func (p *player) spec(args []string) state.MachineSpec {
 			spec.Group = value
 		case "placement":
 			spec.Placement = value
+		case "disks":
+			parts := strings.Split(value, ":")
+			spec.Disks = append(spec.Disks, state.Disks{Pool: parts[0], Size: uint64(number(parts[1])), Count: number(parts[2])})
 		case "jobs":
 			spec.Jobs = []job.Job{job.Job(value)}
 		default:

@@ -31,6 +31,8 @@ func effects() []effectsRow {
 		{"AllWatcher", waits, "Next"},
 		{"Client", reads, "APIHostPorts AgentVersion FullStatus GetModelConstraints ModelInfo WatchAll"},
 		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelConstraints"},
+		{"ImageMetadata", reads, "List"},
+		{"ImageMetadata", writes, "Delete Save"},
 		{"MachineManager", writes, "AddMachines"},
 		{"Machiner", reads, "APIAddresses APIHostPorts CACert Jobs Life ModelUUID Watch WatchAPIHostPorts"},
 		{"Machiner", writes, "EnsureDead SetMachineAddresses SetObservedNetworkConfig SetStatus UpdateStatus"},
@@ -52,9 +54,13 @@ func effects() []effectsRow {
 			Remove SetInstanceInfo SetInstanceStatus SetPasswords SetStatus SetSupportedContainers UpdateStatus`},
 		{"Singular", reads, "Claim Release"}, // leases run out by themselves, and are renewed all the time
 		{"Singular", waits, "Wait"},
+		{"Spaces", reads, "ListSpaces"},
+		{"Spaces", writes, "CreateSpaces"},
 		{"StatusHistory", reads, "StatusHistory"},
 		{"StringsWatcher", reads, "Stop"},
 		{"StringsWatcher", waits, "Next"},
+		{"Subnets", reads, "ListSubnets"},
+		{"Subnets", writes, "AddSubnets"},
 		{"UserManager", reads, "UserInfo"},
 		{"UserManager", writes, "AddUser DisableUser EnableUser SetPassword"},
 	}

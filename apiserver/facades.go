@@ -3,10 +3,12 @@ package apiserver
 import (
 	"github.com/slipway-project/slipway/apiserver/agent"
 	"github.com/slipway-project/slipway/apiserver/client"
+	"github.com/slipway-project/slipway/apiserver/imagemetadata"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
 	"github.com/slipway-project/slipway/apiserver/modelmanager"
 	"github.com/slipway-project/slipway/apiserver/modelworkers"
+	"github.com/slipway-project/slipway/apiserver/networks"
 	"github.com/slipway-project/slipway/apiserver/pinger"
 	"github.com/slipway-project/slipway/apiserver/provisioner"
 	"github.com/slipway-project/slipway/apiserver/singular"
@@ -32,6 +34,7 @@ func facades() []row {
 		{name: "Agent", version: 2, scope: onModel, who: agents, make: of(agent.New)},
 		{name: "AllWatcher", version: 1, scope: onModel, who: readers, objects: true, make: stateless(watch.NewAllWatcher)},
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
+		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},
 		{name: "ModelConfig", version: 1, scope: onModel, who: writers, make: of(modelconfig.New)},
@@ -41,8 +44,10 @@ func facades() []row {
 		{name: "Pinger", version: 1, scope: onBoth, who: anyone, make: stateless(pinger.New)},
 		{name: "Provisioner", version: 3, scope: onModel, who: agents, make: of(provisioner.New)},
 		{name: "Singular", version: 2, scope: onModel, who: managers, make: of(singular.New)},
+		{name: "Spaces", version: 2, scope: onModel, who: readers, make: of(networks.NewSpaces)},
 		{name: "StatusHistory", version: 2, scope: onModel, who: readers, make: of(statushistory.New)},
 		{name: "StringsWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewStringsWatcher)},
+		{name: "Subnets", version: 2, scope: onModel, who: readers, make: of(networks.NewSubnets)},
 		{name: "UserManager", version: 1, scope: onController, who: people, make: of(usermanager.New)},
 	}
 }

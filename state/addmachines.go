@@ -29,6 +29,7 @@ type MachineSpec struct {
 	Constraints constraints.Value // merged with the model's; its container key is dropped
 	Placement   string            // in the provider's words; empty means anywhere
 	Group       string            // distribution group; empty means none
+	Disks       []Disks           // volumes to make with it; not for a container
 
 	// ContainerType asks for a container: in the machine Parent, or, if Parent
 	// is empty, in a new machine made for it from this same spec.
@@ -139,6 +140,9 @@ func (s *MachineSpec) check(controllerModel bool) error {
 	case s.ContainerType == container.None:
 		return typedf(errors.NotValid, "%q is not a valid container type", s.ContainerType)
 	}
+	if err := s.checkDisks(); err != nil {
+		return err
+	}
 	if err := job.Check(s.Jobs); err != nil {
 		return err
 	}
@@ -184,14 +188,19 @@ func containerCounter(parent string, t container.Type) string {
 	return "container:" + parent + "/" + string(t)
 }
 
-const machineCounter = "machine"
+const (
+	machineCounter = "machine"
+	volumeCounter  = "volume"
+)
+
+func (a *adder) volumeID() string { return strconv.Itoa(a.counters[volumeCounter].take()) }
 
 // newAdder reads everything that the specs may need, as one snapshot.
 func (ms *Machines) newAdder(ctx context.Context, specs []MachineSpec) (*adder, error) {
 	st := ms.st
 	a := &adder{st: st, model: siteKey(modelsC, st.modelUUID), now: st.c.now(),
-		counters: map[string]*counter{machineCounter: {}}, hosts: map[string]*Machine{}, touched: map[string]bool{}}
-	keys := []store.Key{a.model, st.key(countersC, machineCounter)}
+		counters: map[string]*counter{machineCounter: {}, volumeCounter: {}}, hosts: map[string]*Machine{}, touched: map[string]bool{}}
+	keys := []store.Key{a.model, st.key(countersC, machineCounter), st.key(countersC, volumeCounter)}
 	for _, s := range specs {
 		if s.worker != "" {
 			keys = append(keys, workerClaim(s.worker))
@@ -308,6 +317,7 @@ func (a *adder) insert(id string, spec MachineSpec) *Machine {
 		Life: life.Alive, Created: a.now, Series: spec.Series, Base: spec.Base, Jobs: slices.Clone(spec.Jobs),
 		Constraints: spec.Constraints, Placement: spec.Placement, Group: spec.Group,
 		Status: pending, InstanceStatus: pending, Worker: spec.worker, PasswordHash: spec.hash,
+		Volumes: a.volumes(spec.Disks),
 	}
 	if spec.InstanceID != "" {
 		d.Instance = &instanceDoc{ID: spec.InstanceID, Nonce: spec.Nonce, Hardware: spec.Hardware}

@@ -17,6 +17,7 @@ import (
 const (
 	forceMachine = "force-machine" // forceMachine:<machine id>
 	destroyModel = "destroy-model"
+	release      = "release" // release:<machine id>
 )
 
 // ForceLimit is how long after ForceDestroy a machine's record stays for the
@@ -30,7 +31,8 @@ type cleanupDoc struct {
 }
 
 // Cleanups is the handle on work that was asked for and is done later: machines to
-// end by force, machines marked for removal, and models to destroy. One
+// end by force, machines marked for removal, addresses of containers to give back,
+// and models to destroy. One
 // worker of the site runs it:
 //
 //	w := c.Cleanups().Watch()
@@ -75,6 +77,8 @@ func (cs *Cleanups) Run(ctx context.Context, now time.Time) (next time.Time, err
 			again, err := cs.force(ctx, job, id, now)
 			next = earlier(next, again)
 			note("machine "+id, err)
+		case release:
+			note("addresses", cs.release(ctx, job))
 		case destroyModel:
 			note("model "+job.model, cs.destroyModel(ctx, job))
 		}
@@ -248,7 +252,10 @@ func (m *Model) remove(ctx context.Context) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	for _, collection := range []string{historyC, countersC, loginsC, removalsC} {
+	if err := m.c.releaseAll(ctx, m.uuid, func(AddressState) bool { return true }); err != nil {
+		return errors.Trace(err)
+	}
+	for _, collection := range []string{historyC, countersC, loginsC, removalsC, networksC, imagesC, addressC} {
 		if err := m.removeLeftovers(ctx, collection); err != nil {
 			return errors.Trace(err)
 		}

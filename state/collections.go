@@ -28,6 +28,10 @@ const (
 	renewalsC = "renewals"     // likewise
 	serversC  = "servers"      // _:<id of an API server>
 	beatsC    = "beats"        // likewise
+	networksC = "networks"     // <model uuid>:networks
+	imagesC   = "images"       // <model uuid>:images
+	addressC  = "addresses"    // <model uuid>:<subnet>, with the addresses given to containers
+	blobsC    = "blobs"        // _:<upload>:<number of the part>
 )
 
 // The indexes of the machines collection.
@@ -59,6 +63,10 @@ func Collections() []store.Collection {
 		{Name: renewalsC},
 		{Name: serversC},
 		{Name: beatsC},
+		{Name: networksC},
+		{Name: imagesC},
+		{Name: addressC},
+		{Name: blobsC},
 	}
 }
 

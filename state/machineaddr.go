@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/juju/errors"
@@ -48,6 +49,31 @@ func (m *Machine) SetMachineAddresses(ctx context.Context, addresses []network.A
 	return m.setAddresses(ctx, func(d *machineDoc) {
 		d.setAddresses(d.ProviderAddresses, addresses)
 	})
+}
+
+// Interfaces returns the machine's network interfaces, as its provider or its
+// agent told last.
+func (m *Machine) Interfaces() []network.Interface { return slices.Clone(m.doc.Interfaces) }
+
+// SetInterfaces replaces the machine's network interfaces, and the addresses that
+// its agent reported with theirs. It returns an error satisfying kind.Dead for a
+// dead machine.
+func (m *Machine) SetInterfaces(ctx context.Context, list []network.Interface) error {
+	addresses := []network.Address{}
+	for _, i := range list {
+		if i.Address != "" {
+			addresses = append(addresses, network.NewAddress(i.Address))
+		}
+	}
+	err := m.updateIn(ctx, life.Dying, func(d *machineDoc) error {
+		if reflect.DeepEqual(d.Interfaces, list) && slices.Equal(d.MachineAddresses, addresses) {
+			return errNoChange
+		}
+		d.Interfaces = list
+		d.setAddresses(d.ProviderAddresses, addresses)
+		return nil
+	})
+	return errors.Annotatef(err, "cannot set network interfaces of machine %s", m.id)
 }
 
 func (m *Machine) setAddresses(ctx context.Context, change func(*machineDoc)) error {

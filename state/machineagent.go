@@ -28,22 +28,38 @@ type InstanceInfo struct {
 	Nonce     string      // required; the agent shows it at login
 	Hardware  hardware.Characteristics
 	Addresses []network.Address // known to the provider already; nil leaves those recorded
+
+	Interfaces  []network.Interface         // nil leaves those recorded
+	Volumes     []MadeVolume                // of the machine's
+	Attachments map[string]VolumeAttachment // of those, by id
 }
 
 // SetInstanceInfo records the machine's instance, which is possible once in its
 // life: afterwards it returns an error satisfying ErrAlreadySet, even for the
 // same values. It returns one satisfying ErrNotAlive if the machine is not
-// alive, and errors.NotValid without an id or a nonce.
+// alive, and errors.NotValid without an id or a nonce. What is wrong with a
+// volume is told first: errors.NotFound if the machine has no such volume, and
+// errors.NotValid for one that was not made.
 func (m *Machine) SetInstanceInfo(ctx context.Context, info InstanceInfo) error {
-	err := m.setInstanceInfo(ctx, info)
+	var volumes error // what is wrong with them
+	err := m.setInstanceInfo(ctx, info, &volumes)
+	if volumes != nil {
+		return volumes
+	}
 	return errors.Annotatef(err, "cannot set instance data for machine %q", m.id)
 }
 
-func (m *Machine) setInstanceInfo(ctx context.Context, info InstanceInfo) error {
-	if info.ID == "" || info.Nonce == "" {
-		return typedf(errors.NotValid, "instance id and nonce cannot be empty")
+func (m *Machine) setInstanceInfo(ctx context.Context, info InstanceInfo, volumes *error) error {
+	if len(info.Volumes) == 0 && (info.ID == "" || info.Nonce == "") {
+		return errNoInstance
 	}
 	return m.updateIn(ctx, life.Alive, func(d *machineDoc) error {
+		if *volumes = d.recordVolumes(m.id, info.Volumes, info.Attachments); *volumes != nil {
+			return *volumes
+		}
+		if info.ID == "" || info.Nonce == "" {
+			return errNoInstance
+		}
 		if d.Instance != nil {
 			return ErrAlreadySet
 		}
@@ -51,9 +67,15 @@ func (m *Machine) setInstanceInfo(ctx context.Context, info InstanceInfo) error 
 		if info.Addresses != nil {
 			d.setAddresses(info.Addresses, d.MachineAddresses)
 		}
+		if info.Interfaces != nil {
+			d.Interfaces = info.Interfaces
+		}
 		return nil
 	})
 }
+
+// errNoInstance says that an instance was not named.
+var errNoInstance = typedf(errors.NotValid, "instance id and nonce cannot be empty")
 
 // updateIn is update for changes that are refused after a life: it returns
 // ErrNotAlive or kind.Dead if the machine is past latest, or gone.

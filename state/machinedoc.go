@@ -41,6 +41,10 @@ type machineDoc struct {
 	Private           network.Address   `json:"private-address,omitzero"`
 	Hostname          string            `json:"hostname,omitempty"`
 
+	Interfaces []network.Interface `json:"interfaces,omitempty"`
+	Volumes    []Volume            `json:"volumes,omitempty"`
+	Allocated  []Allocated         `json:"allocated,omitempty"` // to a container
+
 	Containers      []string         `json:"containers,omitempty"` // ids of the direct ones that have not been removed
 	ContainersKnown bool             `json:"containers-known,omitempty"`
 	ContainerTypes  []container.Type `json:"container-types,omitempty"` // what it can host, if ContainersKnown

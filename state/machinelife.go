@@ -98,9 +98,9 @@ func (m *Machine) removeOps(ctx context.Context, force bool) ([]store.Op, error)
 	keys := []store.Key{ // first what goes with the machine
 		st.key(machinesC, m.id), st.key(historyC, m.id), st.key(removalsC, m.id),
 		st.key(cleanupsC, forceMachine+":"+m.id),
-		st.key(cleanupsC, destroyModel),
+		st.key(cleanupsC, destroyModel), m.releaseKey(), // these are only read
 	}
-	own := len(keys) - 1
+	own := len(keys) - 2
 	if parent != "" {
 		keys = append(keys, st.key(machinesC, parent))
 	}
@@ -127,18 +127,25 @@ func (m *Machine) removeOps(ctx context.Context, force bool) ([]store.Op, error)
 			ops = append(ops, store.Remove(d.Key, d.Rev))
 		}
 	}
+	if len(self.Allocated) > 0 { // the releaser gives them back
+		op, err := writeOp(m.releaseKey(), docs[own+1].Rev, cleanupDoc{Asked: st.c.now()}, nil)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		ops = append(ops, op)
+	}
 	if d := docs[own]; d.Rev != 0 { // so that the cleaner looks whether the model is empty
 		ops = append(ops, store.Replace(d.Key, d.Rev, d.Data, nil))
 	}
-	if parent == "" || docs[own+1].Rev == 0 {
+	if parent == "" || docs[own+2].Rev == 0 {
 		return ops, nil
 	}
-	host, err := decode[machineDoc](docs[own+1])
+	host, err := decode[machineDoc](docs[own+2])
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	host.Containers = slices.DeleteFunc(host.Containers, func(id string) bool { return id == m.id })
-	op, err := st.machineOp(parent, docs[own+1].Rev, host)
+	op, err := st.machineOp(parent, docs[own+2].Rev, host)
 	return append(ops, op), err
 }
 

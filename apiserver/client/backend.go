@@ -126,6 +126,14 @@ type Spec struct {
 	Nonce         string
 	Hardware      hardware.Characteristics
 	Addresses     []network.Address
+	Disks         []Disks
+}
+
+// Disks are volumes to make with a machine.
+type Disks struct {
+	Pool  string // or a type of storage; empty means the provider's own
+	Size  uint64 // MiB of each
+	Count int
 }
 
 // Added is the id of a new machine, or why there is none.

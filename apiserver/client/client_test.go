@@ -263,14 +263,24 @@ func TestMachineManagerLooksAtDisks(t *testing.T) {
 	must(t, err)
 	jobs := []string{"JobHostUnits"}
 	got, err := m.AddMachines(ctx, params.AddMachines{Machines: []params.AddMachineParams{
-		{Jobs: jobs}, {Jobs: jobs, Disks: []params.Disk{{Size: 1}}}, {Jobs: jobs, Disks: []params.Disk{{Size: 1, Count: 2}}},
+		{Jobs: jobs}, {Jobs: jobs, Disks: []params.Disk{{Size: 1}}}, {Jobs: jobs, Disks: []params.Disk{{Size: 1, Count: 2}, {Pool: "fast", Size: 2, Count: 1}}},
+		{Jobs: jobs, Disks: []params.Disk{{Count: 1}}}, {Jobs: jobs, Disks: []params.Disk{{Size: 1, Count: 1 << 60}}},
+		{Jobs: jobs, ContainerType: "lxd", Disks: []params.Disk{{Size: 1, Count: 1}}},
 	}})
 	must(t, err)
 	var out []string
 	for _, r := range got.Machines {
 		out = append(out, r.Machine+facadetest.Text(r.Error))
 	}
-	facadetest.Equal(t, "AddMachines", out, "0", "invalid volume params: count not specified", "adding machines with disks not supported [not supported]")
+	facadetest.Equal(t, "AddMachines", out, "0", "invalid volume params: count not specified", "1",
+		"cannot add a new machine: invalid volume params: size not specified",
+		"cannot add a new machine: more than 64 volumes for one machine",
+		"cannot add a new machine: cannot add volumes to a container")
+	one, err := site.Default.Machines().Get(ctx, "1")
+	must(t, err)
+	if v := one.Volumes(); len(v) != 3 || v[0].ID != "0" || v[2].ID != "2" || v[2].Pool != "fast" || v[2].Size != 2 {
+		t.Errorf("volumes = %+v, want three", v)
+	}
 }
 
 func TestDestroyMachines(t *testing.T) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/juju/errors"
@@ -89,8 +90,8 @@ func (s specifier) spec(a params.AddMachineParams) (Spec, error) {
 			if d.Count == 0 {
 				return Spec{}, errors.New("invalid volume params: count not specified")
 			}
+			spec.Disks = append(spec.Disks, Disks{Pool: d.Pool, Size: d.Size, Count: int(min(d.Count, math.MaxInt32))})
 		}
-		return Spec{}, errors.NotSupportedf("adding machines with disks")
 	}
 	if a.ParentID != "" && a.ContainerType == "" {
 		return Spec{}, errors.New("parent machine specified without container type")

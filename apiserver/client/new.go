@@ -62,6 +62,9 @@ func (b backend) Add(ctx context.Context, specs []Spec) ([]Added, error) {
 			ContainerType: s.ContainerType, Parent: s.Parent,
 			InstanceID: s.InstanceID, Nonce: s.Nonce, Hardware: s.Hardware, Addresses: s.Addresses,
 		}
+		for _, d := range s.Disks {
+			wanted[i].Disks = append(wanted[i].Disks, state.Disks(d))
+		}
 	}
 	results, err := b.st.Machines().Add(ctx, wanted)
 	if err != nil {

@@ -28,6 +28,7 @@ type (
 
 	addressed interface {
 		SetMachineAddresses(ctx context.Context, addresses []network.Address) error
+		SetInterfaces(ctx context.Context, list []network.Interface) error
 	}
 )
 
@@ -122,26 +123,23 @@ func complete(addresses []network.Address) []network.Address {
 	return out
 }
 
-// SetObservedNetworkConfig records what a machine sees of its network, of which
-// the addresses are kept.
+// SetObservedNetworkConfig records what a machine sees of its network: its
+// interfaces, and their addresses.
 func (m *Machiner) SetObservedNetworkConfig(ctx context.Context, args params.SetMachineNetworkConfig) error {
-	t, err := tag.ParseMachineTag(args.Tag)
-	if err != nil {
+	if _, err := tag.ParseMachineTag(args.Tag); err != nil {
 		return err
 	}
-	addresses := []network.Address{}
-	for _, c := range args.Config {
-		if c.Address != "" {
-			addresses = append(addresses, network.NewAddress(c.Address))
-		}
-	}
-	r, err := m.SetMachineAddresses(ctx, params.SetMachinesAddresses{
-		MachineAddresses: []params.MachineAddresses{{Tag: t.String(), Addresses: addresses}},
-	})
-	if err != nil {
+	var failure *params.Error
+	b := common.Bulk[addressed]{Get: common.Entities[addressed](m.finder, "addresses"), Can: m.own}
+	err := b.Do(ctx, 1, func(int) string { return args.Tag }, func(_ int, e addressed) error {
+		return e.SetInterfaces(ctx, common.Interfaces(args.Config))
+	}, func(_ int, err *params.Error) { failure = err })
+	switch {
+	case err != nil:
 		return errors.Trace(err)
-	}
-	if failure := r.Results[0].Error; failure != nil {
+	case failure != nil && failure.Code == params.CodeNotFound:
+		return common.ErrPerm
+	case failure != nil:
 		return failure
 	}
 	return nil

@@ -7,12 +7,15 @@ import (
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/hardware"
+	"github.com/slipway-project/slipway/core/image"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -33,6 +36,20 @@ type Backend interface {
 	Model
 	Groups
 	Retries
+	Networks
+	Images
+}
+
+// Networks are the networks that the model knows.
+type Networks interface {
+	// Networks returns every space and subnet.
+	Networks(ctx context.Context) ([]network.Space, []network.Subnet, error)
+}
+
+// Images are the images that the model knows.
+type Images interface {
+	// FindImages returns those that fit, the lowest priority first.
+	FindImages(ctx context.Context, f image.Filter) ([]image.Metadata, error)
 }
 
 // Model is what the facade tells of the model and the site.
@@ -89,6 +106,8 @@ type (
 		constrainedMachine
 		Placement() string
 		Jobs() []job.Job
+		Tag() tag.Tag
+		WantedVolumes() []Volume
 	}
 
 	instanceStatusMachine interface {
@@ -110,7 +129,46 @@ type (
 	deadMachine interface {
 		MarkForRemoval(ctx context.Context) error
 	}
+
+	networkedMachine interface {
+		Id() string
+		IsContainer() bool
+		InstanceId() (instance.ID, error)
+		Interfaces() []network.Interface
+	}
+
+	allocatedMachine interface {
+		networkedMachine
+		Given() []Given
+		Give(ctx context.Context, s network.Subnet, via network.Interface) (Given, error)
+		ReleaseAddresses(ctx context.Context) error
+	}
 )
+
+// Volume is a volume to make with a machine.
+type Volume struct {
+	ID   string
+	Pool string // or a type of storage; empty means the provider's own
+	Size uint64 // MiB
+}
+
+// MadeVolume is a volume that was made with a machine.
+type MadeVolume struct {
+	ID         string
+	VolumeID   string // the provider's
+	HardwareID string
+	Size       uint64 // MiB
+	Persistent bool
+}
+
+// Given is an address that a container was given, with the interface of its host
+// that leads there.
+type Given struct {
+	Address string
+	MAC     string
+	CIDR    string // of the subnet
+	Via     network.Interface
+}
 
 // Instance is what was started for a machine.
 type Instance struct {
@@ -118,4 +176,8 @@ type Instance struct {
 	Nonce     string
 	Hardware  hardware.Characteristics
 	Addresses []network.Address // nil if none are known
+
+	Interfaces  []network.Interface // nil if none are known
+	Volumes     []MadeVolume
+	Attachments map[string]params.VolumeAttachmentInfo // of volumes, by id
 }

@@ -55,36 +55,3 @@ func (p *ProvisionerAPI) watchContainers(ctx context.Context, m hostMachine, t c
 func (p *ProvisionerAPI) WatchAllContainers(args params.WatchContainers) (params.StringsWatchResults, error) {
 	return p.WatchContainers(args)
 }
-
-// errNoAllocation answers the methods about addresses of containers: the
-// site does not allocate any.
-var errNoAllocation = errors.NotSupportedf("container address allocation")
-
-// PrepareContainerInterfaceInfo allocates an address and returns information to
-// configure networking for a container. It accepts container tags as arguments. If
-// the address allocation feature flag is not enabled, it returns a NotSupported
-// error.
-func (p *ProvisionerAPI) PrepareContainerInterfaceInfo(params.Entities) (
-	params.MachineNetworkConfigResults,
-	error,
-) {
-	return params.MachineNetworkConfigResults{}, errNoAllocation
-}
-
-// GetContainerInterfaceInfo returns information to configure networking for a
-// container. It accepts container tags as arguments. If the address allocation
-// feature flag is not enabled, it returns a NotSupported error.
-func (p *ProvisionerAPI) GetContainerInterfaceInfo(params.Entities) (
-	params.MachineNetworkConfigResults,
-	error,
-) {
-	return params.MachineNetworkConfigResults{}, errNoAllocation
-}
-
-// ReleaseContainerAddresses finds addresses allocated to a container and marks
-// them as Dead, to be released and removed. It accepts container tags as
-// arguments. If address allocation feature flag is not enabled, it will return a
-// NotSupported error.
-func (p *ProvisionerAPI) ReleaseContainerAddresses(params.Entities) (params.ErrorResults, error) {
-	return params.ErrorResults{}, errNoAllocation
-}

@@ -2,13 +2,11 @@ package provisioner
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/instance"
-	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
 )
@@ -102,55 +100,11 @@ func (p *ProvisionerAPI) ProvisioningInfo(args params.Entities) (params.Provisio
 				return errors.Trace(err)
 			}
 		}
-		results[i].Result = model.of(m)
-		return nil
+		var err error
+		results[i].Result, err = model.of(p.ctx(), m)
+		return err
 	}, func(i int, err *params.Error) { results[i].Error = err })
 	return params.ProvisioningInfoResults{Results: results}, err
-}
-
-// modelInfo is what the provisioning information of all machines has in common.
-type modelInfo struct {
-	tags       map[string]string
-	controller map[string]any
-}
-
-func (p *ProvisionerAPI) modelInfo(ctx context.Context) (*modelInfo, error) {
-	settings, err := p.backend.Settings(ctx)
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	controller, err := p.backend.ControllerConfig(ctx)
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	tags := maps.Clone(settings.ResourceTags())
-	if tags == nil {
-		tags = make(map[string]string)
-	}
-	tags[modelUUIDTag] = p.backend.ModelUUID()
-	tags[controllerUUIDTag] = p.backend.ControllerUUID()
-	return &modelInfo{tags, controller}, nil
-}
-
-// of returns the provisioning information of one machine.
-func (i *modelInfo) of(m wantedMachine) *params.ProvisioningInfo {
-	jobs := m.Jobs()
-	info := &params.ProvisioningInfo{
-		Constraints:      m.Constraints(),
-		Series:           m.Series(),
-		Placement:        m.Placement(),
-		Jobs:             make([]string, len(jobs)),
-		Tags:             i.tags,
-		ControllerConfig: i.controller,
-	}
-	for n, j := range jobs {
-		info.Jobs[n] = string(j)
-	}
-	if slices.Contains(jobs, job.ManageModel) {
-		info.Tags = maps.Clone(i.tags)
-		info.Tags[isControllerTag] = "true"
-	}
-	return info
 }
 
 // ControllerConfig returns the settings of the site.

@@ -61,10 +61,10 @@ func (p *ProvisionerAPI) SetInstanceInfo(args params.InstancesInfo) (params.Erro
 }
 
 func (p *ProvisionerAPI) setInstanceInfo(m startedMachine, a params.InstanceInfo) error {
-	if err := checkVolumes(a); err != nil {
+	i := Instance{ID: instance.ID(a.InstanceID), Nonce: a.Nonce, Addresses: addresses(a.NetworkConfig), Interfaces: common.Interfaces(a.NetworkConfig)}
+	if err := i.takeVolumes(a); err != nil {
 		return err
 	}
-	i := Instance{ID: instance.ID(a.InstanceID), Nonce: a.Nonce, Addresses: addresses(a.NetworkConfig)}
 	if a.Characteristics != nil {
 		i.Hardware = *a.Characteristics
 	}
@@ -72,26 +72,30 @@ func (p *ProvisionerAPI) setInstanceInfo(m startedMachine, a params.InstanceInfo
 	return errors.Annotatef(err, "cannot record provisioning info for %q", a.InstanceID)
 }
 
-// checkVolumes refuses volumes, of which the model has none, in the way that
-// unknown ones are refused.
-func checkVolumes(a params.InstanceInfo) error {
-	if len(a.Volumes) > 0 {
-		first := a.Volumes[0].VolumeTag
-		if first == "" {
+// takeVolumes takes the volumes of parameters over, of which every tag is read
+// first.
+func (i *Instance) takeVolumes(a params.InstanceInfo) error {
+	for _, v := range a.Volumes {
+		if v.VolumeTag == "" {
 			return errors.New("Tag is empty")
 		}
-		t, err := tag.ParseVolumeTag(first)
+		t, err := tag.ParseVolumeTag(v.VolumeTag)
 		if err != nil {
 			return err
 		}
-		missing := errors.NotFoundf("volume %q", t.Id())
-		err = errors.Annotatef(missing, "cannot set info for volume %q", t.Id())
-		return errors.Annotatef(err, "cannot record provisioning info for %q", a.InstanceID)
+		i.Volumes = append(i.Volumes, MadeVolume{
+			ID: t.Id(), VolumeID: v.Info.VolumeID, HardwareID: v.Info.HardwareID, Size: v.Info.Size, Persistent: v.Info.Persistent,
+		})
 	}
-	for text := range a.VolumeAttachments {
-		if _, err := tag.ParseVolumeTag(text); err != nil {
+	for text, info := range a.VolumeAttachments {
+		t, err := tag.ParseVolumeTag(text)
+		if err != nil {
 			return err
 		}
+		if i.Attachments == nil {
+			i.Attachments = make(map[string]params.VolumeAttachmentInfo)
+		}
+		i.Attachments[t.Id()] = info
 	}
 	return nil
 }

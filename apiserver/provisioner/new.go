@@ -2,13 +2,17 @@ package provisioner
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/apiserver/below"
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/core/entity"
+	"github.com/slipway-project/slipway/core/image"
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/watcher"
@@ -53,8 +57,22 @@ func (b backend) ControllerConfig(ctx context.Context) (map[string]any, error) {
 	return b.st.Controller().ControllerConfig(ctx)
 }
 
-// Binaries returns none: the site keeps no agent binaries.
-func (b backend) Binaries(context.Context) ([]common.Binary, error) { return nil, nil }
+func (b backend) Binaries(ctx context.Context) ([]common.Binary, error) {
+	all, err := b.st.Controller().Binaries().All(ctx)
+	out := make([]common.Binary, len(all))
+	for i, x := range all {
+		out[i] = common.Binary{Version: x.Version, SHA256: x.SHA256, Size: x.Size}
+	}
+	return out, errors.Trace(err)
+}
+
+func (b backend) Networks(ctx context.Context) ([]network.Space, []network.Subnet, error) {
+	return b.st.Networks().All(ctx)
+}
+
+func (b backend) FindImages(ctx context.Context, f image.Filter) ([]image.Metadata, error) {
+	return b.st.Images().Find(ctx, f)
+}
 
 func (b backend) Managers(ctx context.Context) ([]instance.ID, error) {
 	c := b.st.Controller()
@@ -127,5 +145,51 @@ type machine struct{ *state.Machine }
 
 // RecordInstance records the machine's instance.
 func (m machine) RecordInstance(ctx context.Context, i Instance) error {
-	return m.SetInstanceInfo(ctx, state.InstanceInfo{ID: i.ID, Nonce: i.Nonce, Hardware: i.Hardware, Addresses: i.Addresses})
+	info := state.InstanceInfo{ID: i.ID, Nonce: i.Nonce, Hardware: i.Hardware, Addresses: i.Addresses, Interfaces: i.Interfaces}
+	for _, v := range i.Volumes {
+		info.Volumes = append(info.Volumes, state.MadeVolume(v))
+	}
+	if len(i.Attachments) > 0 {
+		info.Attachments = make(map[string]state.VolumeAttachment, len(i.Attachments))
+		for id, a := range i.Attachments {
+			info.Attachments[id] = state.VolumeAttachment(a)
+		}
+	}
+	return m.SetInstanceInfo(ctx, info)
+}
+
+// WantedVolumes returns the machine's volumes that are not made yet.
+func (m machine) WantedVolumes() []Volume {
+	var out []Volume
+	for _, v := range m.Volumes() {
+		if !v.IsProvisioned() {
+			out = append(out, Volume{ID: v.ID, Pool: v.Pool, Size: v.Size})
+		}
+	}
+	return out
+}
+
+// Given returns the addresses that the container was given.
+func (m machine) Given() []Given {
+	var out []Given
+	for _, a := range m.Allocated() {
+		out = append(out, given(a))
+	}
+	return out
+}
+
+// Give gives the container an address.
+func (m machine) Give(ctx context.Context, s network.Subnet, via network.Interface) (Given, error) {
+	a, err := m.Allocate(ctx, s, via, state.Chance{MAC: newMAC, Number: rand.Uint64N})
+	return given(a), err
+}
+
+func given(a state.Allocated) Given {
+	return Given{Address: a.Address, MAC: a.MAC, CIDR: a.CIDR, Via: a.Interface}
+}
+
+// newMAC draws a MAC address for a container.
+func newMAC() string {
+	n := rand.Uint32()
+	return fmt.Sprintf(MACAddressTemplate, byte(n), byte(n>>8), byte(n>>16))
 }
