@@ -72,7 +72,7 @@ func TestExtractGivesBackWhatWasWritten(t *testing.T) {
 	for name, pass := range map[string][]byte{"plain": nil, "encrypted": passphrase} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, pass)
-			r, err := archive.Open(path, pass)
+			r, err := archive.Open(path, archive.Backup, pass)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestExtractGivesBackWhatWasWritten(t *testing.T) {
 func TestDamageIsFound(t *testing.T) {
 	whole := load(t, write(t, passphrase))
 	for cut := 0; cut < len(whole)-1024; cut += 3001 { // the last two blocks say nothing
-		if _, err := archive.Open(save(t, whole[:cut]), passphrase); err == nil {
+		if _, err := archive.Open(save(t, whole[:cut]), archive.Backup, passphrase); err == nil {
 			t.Fatalf("an archive cut off after %d of %d bytes was accepted", cut, len(whole))
 		}
 	}
@@ -112,7 +112,7 @@ func TestDamageIsFound(t *testing.T) {
 	for at := 0; at < len(whole)-1024; at += 1409 {
 		changed := bytes.Clone(whole)
 		changed[at] ^= 0x10
-		r, err := archive.Open(save(t, changed), passphrase)
+		r, err := archive.Open(save(t, changed), archive.Backup, passphrase)
 		if err == nil && same(t, r, filepath.Join(dir, fmt.Sprint(at))) {
 			continue // padding, or a header's field that nothing depends on
 		}
@@ -191,6 +191,7 @@ func TestOpenRefusesInOneLine(t *testing.T) {
 		want string
 	}{
 		{"something else", []byte("hello"), "", archive.ErrForeign, "it is no backup"},
+		{"another kind", rewrite(t, whole, func(m map[string]any) { m["kind"] = "join" }), "", archive.ErrForeign, "it is a join file, and no backup"},
 		{"no passphrase", whole, "", archive.ErrPassphrase, "--passphrase-file"},
 		{"wrong passphrase", whole, "incorrect horse", archive.ErrPassphrase, "not the one"},
 		{"newer", rewrite(t, whole, func(m map[string]any) { m["format"] = 2 }), "", archive.ErrNewer, "format 2"},
@@ -203,13 +204,13 @@ func TestOpenRefusesInOneLine(t *testing.T) {
 		{"another name", rewrite(t, whole, func(m map[string]any) { firstFile(m)["name"] = "x" }), "", archive.ErrDamaged, "missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := archive.Open(save(t, c.text), []byte(c.pass))
+			_, err := archive.Open(save(t, c.text), archive.Backup, []byte(c.pass))
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("Open = %v, want %v in one line with %q", err, c.kind, c.want)
 			}
 		})
 	}
-	if _, err := archive.Open(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := archive.Open(filepath.Join(t.TempDir(), "none"), archive.Backup, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Open of nothing = %v", err)
 	}
 }

@@ -33,8 +33,29 @@ const (
 // maxManifest bounds the manifest, in bytes.
 const maxManifest = 1 << 20
 
-// Manifest says what an archive is of. Writers set the first five fields.
+// Kind says what an archive is for.
+type Kind string
+
+// The kinds of archive.
+const (
+	Backup Kind = "" // of a site
+	Join   Kind = "join"
+)
+
+// String names the kind.
+func (k Kind) String() string {
+	switch k {
+	case Backup:
+		return "backup of a controller"
+	case Join:
+		return "join file"
+	}
+	return fmt.Sprintf("archive of kind %q", string(k))
+}
+
+// Manifest says what an archive is of. Writers set the first six fields.
 type Manifest struct {
+	Kind           Kind      `json:"kind,omitempty"`
 	Version        string    `json:"version"` // of the program that wrote it
 	Created        time.Time `json:"created"`
 	ControllerUUID string    `json:"controller-uuid"`
@@ -96,11 +117,11 @@ func validName(name string) bool {
 }
 
 func damaged(why string, args ...any) error {
-	return errors.WithType(errors.Errorf("it is damaged: %s; use another backup", fmt.Sprintf(why, args...)), ErrDamaged)
+	return errors.WithType(errors.Errorf("it is damaged: %s; use another", fmt.Sprintf(why, args...)), ErrDamaged)
 }
 
-func foreign() error {
-	return errors.WithType(errors.New("it is no backup of a controller"), ErrForeign)
+func foreign(want Kind) error {
+	return errors.WithType(errors.Errorf("it is no %s", want), ErrForeign)
 }
 
 func checksum(text []byte) string {

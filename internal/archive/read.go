@@ -21,19 +21,19 @@ type Reader struct {
 	key  masterKey
 }
 
-// Open checks an archive from its first byte to its last, and the passphrase if
-// it is encrypted. Its errors are one line, and satisfy errors.Is for
+// Open checks an archive of a kind from its first byte to its last, and the
+// passphrase if it is encrypted. Its errors are one line, and satisfy errors.Is for
 // ErrDamaged, ErrForeign, ErrNewer or ErrPassphrase if they are one of these.
-func Open(path string, passphrase []byte) (*Reader, error) {
+func Open(path string, kind Kind, passphrase []byte) (*Reader, error) {
 	r := &Reader{path: path}
-	if err := r.open(passphrase); err != nil {
-		return nil, errors.Annotatef(err, "cannot use backup %s", path)
+	if err := r.open(kind, passphrase); err != nil {
+		return nil, errors.Annotatef(err, "cannot use %s", path)
 	}
 	return r, nil
 }
 
-func (r *Reader) open(passphrase []byte) error {
-	m, err := walk(r.path, nil)
+func (r *Reader) open(kind Kind, passphrase []byte) error {
+	m, err := walk(r.path, kind, nil)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (r *Reader) open(passphrase []byte) error {
 // Extract writes the files into a folder, with mode 0600, making folders of mode
 // 0700 where they are missing.
 func (r *Reader) Extract(dir string) error {
-	_, err := walk(r.path, func(f file, content io.Reader) error {
+	_, err := walk(r.path, r.Kind, func(f file, content io.Reader) error {
 		in := bufio.NewReaderSize(content, piece)
 		if r.key != nil {
 			a, err := r.key.aead(f.Name)
@@ -58,7 +58,7 @@ func (r *Reader) Extract(dir string) error {
 		}
 		return unpack(filepath.Join(dir, filepath.FromSlash(f.Name)), in)
 	})
-	return errors.Annotatef(err, "cannot unpack backup %s", r.path)
+	return errors.Annotatef(err, "cannot unpack %s", r.path)
 }
 
 // unpack writes one compressed file.
@@ -96,7 +96,7 @@ func unpackError(err error) error {
 // walk reads a whole archive, and calls visit with each file, if it is not nil.
 // It finds whether anything of it is damaged or missing; what visit did before
 // is not undone.
-func walk(path string, visit func(file, io.Reader) error) (Manifest, error) {
+func walk(path string, kind Kind, visit func(file, io.Reader) error) (Manifest, error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return Manifest{}, errors.Trace(err)
@@ -105,7 +105,7 @@ func walk(path string, visit func(file, io.Reader) error) (Manifest, error) {
 	t := tar.NewReader(bufio.NewReader(in))
 	h, err := t.Next()
 	if err != nil || h.Name != manifestName {
-		return Manifest{}, foreign()
+		return Manifest{}, foreign(kind)
 	}
 	text, err := io.ReadAll(io.LimitReader(t, maxManifest+1))
 	if err != nil || len(text) > maxManifest {
@@ -114,6 +114,9 @@ func walk(path string, visit func(file, io.Reader) error) (Manifest, error) {
 	m, err := parse(text)
 	if err != nil {
 		return m, err
+	}
+	if m.Kind != kind {
+		return m, errors.WithType(errors.Errorf("it is a %s, and no %s", m.Kind, kind), ErrForeign)
 	}
 	for _, f := range m.Files {
 		if err := walkFile(t, f, visit); err != nil {

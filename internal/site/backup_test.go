@@ -144,7 +144,7 @@ func TestBackupWithoutSecretsGivesNewOnes(t *testing.T) {
 	})
 	file := backup(t, dir, false)
 	unpacked := t.TempDir()
-	r, err := archive.Open(file, nil)
+	r, err := archive.Open(file, archive.Backup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestBackupAndRestoreRefuseInOneLine(t *testing.T) {
 		"a missing backup":       {load(site.RestoreOptions{Dir: newDir(t), From: out}), "no such file"},
 		"no passphrase":          {load(site.RestoreOptions{Dir: newDir(t), From: file}), "--passphrase-file"},
 		"wrong passphrase":       {load(site.RestoreOptions{Dir: newDir(t), From: file, Passphrase: []byte("wrong")}), "not the one"},
-		"a damaged backup":       {load(site.RestoreOptions{Dir: newDir(t), From: damaged, Passphrase: passphrase}), "use another backup"},
+		"a damaged backup":       {load(site.RestoreOptions{Dir: newDir(t), From: damaged, Passphrase: passphrase}), "use another"},
 		"over a site":            {load(site.RestoreOptions{Dir: dir, From: file, Passphrase: passphrase}), "holds a site already"},
 		"over other files":       {load(site.RestoreOptions{Dir: site.Dir(foreign), From: file, Passphrase: passphrase}), "name a new or empty directory"},
 	} {

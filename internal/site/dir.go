@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/slipway-project/slipway/internal/atomicfile"
+	"github.com/slipway-project/slipway/state"
 )
 
 // Dir is a data directory, by its path.
@@ -29,7 +30,16 @@ type Settings struct {
 	Advertise      []string `yaml:"advertise,omitempty"` // host or host:port; where others reach the server
 	Provider       string   `yaml:"provider"`            // of the first models
 
-	Store StoreSettings `yaml:"store,omitempty"` // where the state is
+	Store    StoreSettings `yaml:"store,omitempty"`     // where the state is
+	ServerID string        `yaml:"server-id,omitempty"` // of a controller that has joined; empty means the first one's
+}
+
+// serverID returns the id under which the controller publishes its addresses.
+func (s Settings) serverID() string {
+	if s.ServerID == "" {
+		return state.FirstServer
+	}
+	return s.ServerID
 }
 
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }

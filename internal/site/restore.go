@@ -49,7 +49,7 @@ func Restore(ctx context.Context, o RestoreOptions) (archive.Manifest, error) {
 	if err := o.Validate(); err != nil {
 		return archive.Manifest{}, errors.Trace(err)
 	}
-	r, err := archive.Open(o.From, o.Passphrase)
+	r, err := archive.Open(o.From, archive.Backup, o.Passphrase)
 	if err != nil {
 		return archive.Manifest{}, errors.Trace(err)
 	}

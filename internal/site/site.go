@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"gopkg.in/tomb.v2"
 
 	"github.com/slipway-project/slipway/api/agentfile"
-	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
@@ -138,9 +135,11 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	if err := s.startMetrics(o.MetricsListen, live, certs.Certificate); err != nil {
 		return errors.Trace(err)
 	}
-	if err := publish(ctx, o.Dir, controller, settings, s.address); err != nil {
+	herald, err := newHerald(ctx, o.Dir, controller, settings, s.address)
+	if err != nil {
 		return errors.Trace(err)
 	}
+	s.add(part{name: "herald", kill: herald.Kill, wait: herald.Wait, dead: herald.tomb.Dead()})
 	if o.Worker {
 		return errors.Trace(s.startWorker(o))
 	}
@@ -217,41 +216,6 @@ func listenError(err error, listen, flag string) error {
 		return errors.Errorf("cannot listen on %s: the port is reserved for the superuser; choose another with %s", listen, flag)
 	}
 	return errors.Trace(err)
-}
-
-// publish tells where the server can be reached now: agents through the state,
-// the site's first user and worker through their files.
-func publish(ctx context.Context, d Dir, c *state.Controller, settings Settings, actual string) error {
-	_, p, err := net.SplitHostPort(actual)
-	if err != nil {
-		return errors.Trace(err)
-	}
-	port, err := strconv.Atoi(p)
-	if err != nil {
-		return errors.Trace(err)
-	}
-	if err := c.Publish(ctx, state.FirstServer, servers(settings.Listen, settings.Advertise, port)); err != nil {
-		return errors.Annotate(err, "cannot publish the server's addresses")
-	}
-	addresses := endpoints(settings.Listen, settings.Advertise, port)
-	agent, err := agentfile.Read(d.AgentFile())
-	if err != nil {
-		return errors.Trace(err)
-	}
-	agent.APIAddresses = addresses
-	if err := agentfile.Write(d.AgentFile(), agent); err != nil {
-		return errors.Trace(err)
-	}
-	err = clientstore.New(d.Client()).Update(ctx, func(all *clientstore.Contents) error {
-		mine, ok := all.Controllers[settings.Name]
-		if !ok {
-			return errors.NotFoundf("controller %q in %s", settings.Name, d.Client())
-		}
-		mine.APIEndpoints = addresses
-		all.Controllers[settings.Name] = mine
-		return nil
-	})
-	return errors.Annotate(err, "cannot tell the site's first user where the server is")
 }
 
 func (s *Site) add(p part) { s.parts = append(s.parts, p) }

@@ -22,7 +22,7 @@ const format1 = "testdata/format-1.backup"
 func oldSite(t *testing.T) site.Dir {
 	t.Helper()
 	dir := bootstrap(t)
-	r, err := archive.Open(format1, nil)
+	r, err := archive.Open(format1, archive.Backup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
