@@ -68,6 +68,7 @@ type fakeAPI struct {
 	configFeed  *feed[struct{}]
 
 	infoErr       func(id string) error
+	passwordErr   func(id string) error
 	ensureDeadErr func(id string) error
 	removeErr     func(id string) error
 	recordErr     func(id string) error
@@ -232,7 +233,10 @@ func (f *fakeAPI) MachinesWithTransientErrors(context.Context) ([]apiprovisioner
 func (f *fakeAPI) SetPasswords(_ context.Context, set ...apiprovisioner.Password) ([]error, error) {
 	errs := make([]error, len(set))
 	for i, p := range set {
-		errs[i] = f.each("SetPasswords", []string{p.ID}, func(_ string, m *fakeMachine) error {
+		errs[i] = f.each("SetPasswords", []string{p.ID}, func(id string, m *fakeMachine) error {
+			if err := hook(f.passwordErr, id); err != nil {
+				return err
+			}
 			m.password = string(p.Password)
 			return nil
 		})[0]

@@ -168,7 +168,7 @@ func (t *task) attempt(batch []attempt) {
 	agent, err := t.agentConfig(ctx)
 	if err != nil {
 		for _, a := range batch {
-			t.report(a, environs.StartInstanceResult{}, errors.Annotate(err, "cannot ask the controller"))
+			t.report(a, environs.StartInstanceResult{}, ofController(errors.Annotate(err, "cannot ask the controller")))
 		}
 		return
 	}
@@ -188,6 +188,12 @@ func (t *task) report(a attempt, result environs.StartInstanceResult, err error)
 	case <-t.tomb.Dying():
 	}
 }
+
+// errController says that a start came to nothing because of the controller, which
+// is not held against the machine.
+const errController = errors.ConstError("the controller failed")
+
+func ofController(err error) error { return errors.WithType(err, errController) }
 
 // agentConfig returns what every agent is told. It is asked for each batch,
 // since addresses change.
@@ -222,7 +228,7 @@ func (t *task) prepare(ctx context.Context, batch []attempt) []attempt {
 	for i, a := range batch {
 		switch {
 		case err != nil:
-			t.report(a, environs.StartInstanceResult{}, errors.Trace(err))
+			t.report(a, environs.StartInstanceResult{}, ofController(err))
 			continue
 		case infos[i].Err != nil:
 			// What the controller says against the request itself will not
@@ -247,7 +253,7 @@ func (t *task) prepare(ctx context.Context, batch []attempt) []attempt {
 			failure = errs[i]
 		}
 		if failure != nil {
-			t.report(a, environs.StartInstanceResult{}, errors.Annotate(failure, "cannot set the agent's password"))
+			t.report(a, environs.StartInstanceResult{}, ofController(errors.Annotate(failure, "cannot set the agent's password")))
 			continue
 		}
 		set = append(set, a)
@@ -340,7 +346,8 @@ func (t *task) giveUp(m *machine) {
 }
 
 // failed decides what to do about a machine that was not started: nothing if it
-// need not be, another try after a pause, or an error that waits for a person.
+// need not be, another try after a pause, or an error that waits for a person, which
+// a failure of the controller never is.
 func (t *task) failed(m *machine, err error) {
 	m.clear = false // the attempt may have left something
 	m.enter(idle)
@@ -349,7 +356,7 @@ func (t *task) failed(m *machine, err error) {
 		t.decide(m)
 	case environs.ClassOf(err) == environs.Permanent:
 		t.blame(m, err.Error())
-	case m.failures >= t.settings.retries:
+	case m.failures >= t.settings.retries && !errors.Is(err, errController):
 		t.blame(m, fmt.Sprintf("%v; gave up after %d attempts", err, m.failures+1))
 	default:
 		t.rest(m, resting, "cannot start instance", err, func() {

@@ -243,6 +243,31 @@ func TestStartsThatFail(t *testing.T) {
 	}
 }
 
+// TestFailuresOfTheControllerAreNotHeldAgainstMachines has a controller whose disk
+// is full for much longer than a start is tried.
+func TestFailuresOfTheControllerAreNotHeldAgainstMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		full := true
+		f.passwordErr = func(string) error {
+			if full {
+				return errors.New("no space left for the store")
+			}
+			return nil
+		}
+		run(t, f, b, map[string]any{"provisioner-retry-count": 2, "provisioner-retry-delay": "1s"})
+		wait(10 * time.Hour)
+		if m, _ := f.get("0"); m.status.Status != status.Pending || m.instStat.Status != status.Pending {
+			t.Errorf("machine 0 is %s, its instance %s: %s", m.status.Status, m.instStat.Status, m.instStat.Message)
+		}
+		f.mu.Lock()
+		full = false
+		f.mu.Unlock()
+		wait(longestRest * 2)
+		wantInstance(t, f, "0", "i-1")
+	})
+}
+
 func TestStatusSaysWhyAndWhenNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, b := newFakeAPI("0"), newFakeBroker()

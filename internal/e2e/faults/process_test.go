@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,19 +52,26 @@ func (o *output) String() string {
 
 // process is a program that is started again and again.
 type process struct {
-	t       testing.TB
-	name    string
-	program string
-	args    func() []string
-	out     output
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when it has ended
+	t        testing.TB
+	name     string
+	program  string   // one of ours
+	absolute string   // instead of program: one of the system
+	inside   []string // what the program is run with, such as nsenter; nil means nothing
+	args     func() []string
+	out      output
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when it has ended
 }
 
 // start starts the program, unless it runs.
 func (p *process) start() {
 	p.t.Helper()
-	p.cmd = exec.Command(filepath.Join(programs, p.program), p.args()...)
+	program := p.absolute
+	if program == "" {
+		program = filepath.Join(programs, p.program)
+	}
+	line := slices.Concat(p.inside, []string{program}, p.args())
+	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

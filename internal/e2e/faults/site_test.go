@@ -73,6 +73,7 @@ func dice(t testing.TB) *rand.Rand {
 type site struct {
 	t          testing.TB
 	dir        string
+	dataDir    string // of the controller, as this process sees it
 	controller *process
 	rack       *process
 	workers    []*process
@@ -90,7 +91,7 @@ type siteConfig struct {
 	workers   int           // 0 means 1
 	lease     time.Duration // 0 means the usual
 	behaviour simulated.Behaviour
-	dataDir   string // of the controller; empty means a new folder
+	disk      *disk // that the controller's data is on; nil means the usual
 	settings  map[string]any
 }
 
@@ -99,27 +100,30 @@ type siteConfig struct {
 func newSite(t testing.TB, c siteConfig) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir()}
-	dataDir := c.dataDir
-	if dataDir == "" {
-		dataDir = filepath.Join(s.dir, "site")
+	dataDir := filepath.Join(s.dir, "site")
+	s.dataDir = dataDir
+	var inside []string
+	if c.disk != nil {
+		dataDir, inside = filepath.Join(c.disk.path, "site"), c.disk.inside()
+		s.dataDir = c.disk.outside(dataDir)
 	}
 	t.Cleanup(s.stop)
 	s.startRack(c.behaviour)
-	bootstrap := exec.Command(filepath.Join(programs, "controllerd"), "bootstrap", "--data-dir", dataDir, "--listen", "127.0.0.1:0")
-	if out, err := bootstrap.CombinedOutput(); err != nil {
+	line := append(slices.Clone(inside), filepath.Join(programs, "controllerd"), "bootstrap", "--data-dir", dataDir, "--listen", "127.0.0.1:0")
+	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("bootstrap: %v\n%s", err, out)
 	}
 	s.addr = "127.0.0.1:0"
-	s.controller = &process{t: t, name: "controller", program: "controllerd", args: func() []string {
+	s.controller = &process{t: t, name: "controller", program: "controllerd", inside: inside, args: func() []string {
 		return []string{"run", "--data-dir", dataDir, "--listen", s.addr}
 	}}
 	s.addr = s.controller.serve()
-	s.connect(filepath.Join(dataDir, "client"))
+	s.connect()
 	s.configure(c.settings)
 	for i := range max(1, c.workers) {
-		file := filepath.Join(dataDir, "agents", "machine-0.yaml")
+		file := filepath.Join(s.dataDir, "agents", "machine-0.yaml")
 		if i > 0 {
-			file = s.identity(filepath.Join(dataDir, "client"), fmt.Sprintf("worker-%d", i))
+			file = s.identity(fmt.Sprintf("worker-%d", i))
 		}
 		args := []string{"model", "--agent-file", file, "--model", s.model}
 		if c.lease != 0 {
@@ -176,9 +180,10 @@ func (s *site) behave(b simulated.Behaviour) {
 	}
 }
 
-// info returns how the site's first user logs in, and the name of that site.
-func (s *site) info(dir, model string) api.Info {
-	known, err := clientstore.New(dir).Read()
+// info returns how the site's first user logs in to a model, or to the controller
+// if that is empty.
+func (s *site) info(model string) api.Info {
+	known, err := clientstore.New(filepath.Join(s.dataDir, "client")).Read()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -193,9 +198,9 @@ func (s *site) info(dir, model string) api.Info {
 }
 
 // connect connects to the default model. It goes on until that succeeds.
-func (s *site) connect(dir string) {
+func (s *site) connect() {
 	s.t.Helper()
-	info := s.info(dir, "default")
+	info := s.info("default")
 	eventually(s.t, "logged in", func() bool {
 		conn, err := api.Open(context.Background(), info, api.DialOptions{Timeout: 5 * time.Second})
 		s.conn = conn
@@ -209,15 +214,10 @@ func (s *site) client() *client.Client {
 	select {
 	case <-s.conn.Broken():
 		_ = s.conn.Close() // it has ended
-		s.connect(filepath.Join(filepath.Dir(filepath.Dir(s.clientDir())), "site", "client"))
+		s.connect()
 	default:
 	}
 	return client.New(s.conn)
-}
-
-func (s *site) clientDir() string {
-	args := s.controller.args()
-	return filepath.Join(args[slices.Index(args, "--data-dir")+1], "client")
 }
 
 // configure sets the model's configuration: the rack, and short pauses.
@@ -237,9 +237,9 @@ func (s *site) configure(settings map[string]any) {
 }
 
 // identity makes an identity for one more worker, and returns its file.
-func (s *site) identity(dir, name string) string {
+func (s *site) identity(name string) string {
 	ctx := context.Background()
-	conn, err := api.Open(ctx, s.info(dir, ""), api.DialOptions{})
+	conn, err := api.Open(ctx, s.info(""), api.DialOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func (s *site) status() map[string]params.MachineStatus {
 	select {
 	case <-s.conn.Broken():
 		_ = s.conn.Close() // it has ended
-		conn, err := api.Open(context.Background(), s.info(s.clientDir(), "default"), api.DialOptions{Timeout: 2 * time.Second})
+		conn, err := api.Open(context.Background(), s.info("default"), api.DialOptions{Timeout: 2 * time.Second})
 		if err != nil {
 			return nil
 		}
