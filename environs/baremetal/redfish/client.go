@@ -139,16 +139,29 @@ func (c *conn) do(ctx context.Context, method, path string, payload any, header 
 		if basic || try > 0 {
 			return answer{}, verdictf("the BMC refuses the user name or password; correct the host's credentials")
 		}
-		c.forget(token)
+		c.replace(ctx, token)
 	}
 }
 
-// forget drops the session with that token.
-func (c *conn) forget(token string) {
+// replace opens a session in place of the one with that token. The old one has
+// most likely expired; in case it has not, it is ended, or it would use up one of
+// the few that a BMC can have.
+func (c *conn) replace(ctx context.Context, token string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token == token {
-		c.token, c.session = "", ""
+	if c.token != token {
+		c.mu.Unlock()
+		return // somebody else has replaced it
+	}
+	old := c.session
+	c.token, c.session = "", ""
+	c.mu.Unlock()
+	fresh, basic, err := c.authenticate(ctx)
+	if err != nil || basic || old == "" {
+		return // the next request tells what is wrong
+	}
+	h := http.Header{"X-Auth-Token": {fresh}}
+	if _, err := c.send(ctx, request{method: http.MethodDelete, path: old, header: h}); err != nil {
+		logger.Debugf("%s: the old session is gone already: %v", c.endpoint, err)
 	}
 }
 
