@@ -2,7 +2,9 @@ package state
 
 import (
 	"context"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/juju/errors"
@@ -70,6 +72,7 @@ func (cs *Cleanups) Run(ctx context.Context, now time.Time) (next time.Time, err
 	if err != nil {
 		return now.Add(cleanupRetry), errors.Trace(err)
 	}
+	cs.c.deadlines.keep(todo)
 	for _, job := range todo {
 		kind, id, _ := strings.Cut(job.local, ":")
 		switch kind {
@@ -202,13 +205,48 @@ func (cs *Cleanups) force(ctx context.Context, job cleanup, id string, now time.
 	if err := m.kill(ctx); err != nil {
 		return again, errors.Trace(err)
 	}
-	if limit := job.asked.Add(ForceLimit); now.Before(limit) {
+	if limit := cs.c.deadlines.of(job, now); now.Before(limit) {
 		return limit, nil
 	}
 	if id, err := m.InstanceId(); err == nil {
 		logger.Warningf("%s is removed by force; its instance %s may still run", m.Tag(), id)
 	}
 	return again, m.removeAll(ctx)
+}
+
+// deadlines say until when records are kept of machines that are to end by force.
+// Each is found when this controller first sees the request, and then has the
+// monotonic clock in it, so that setting the clock moves none of them.
+type deadlines struct {
+	mu    sync.Mutex
+	limit map[store.Key]time.Time
+}
+
+// of returns the deadline of a request. A request from the future, by a clock that
+// was wrong, counts as made now.
+func (d *deadlines) of(job cleanup, now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if limit, ok := d.limit[job.Key]; ok {
+		return limit
+	}
+	if d.limit == nil {
+		d.limit = map[store.Key]time.Time{}
+	}
+	limit := now.Add(min(ForceLimit, max(0, ForceLimit-now.Sub(job.asked))))
+	d.limit[job.Key] = limit
+	return limit
+}
+
+// keep forgets all requests but these.
+func (d *deadlines) keep(todo []cleanup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there := make(map[store.Key]bool, len(todo))
+	for _, job := range todo {
+		there[job.Key] = true
+	}
+	maps.DeleteFunc(d.limit, func(key store.Key, _ time.Time) bool { return !there[key] })
 }
 
 // destroyModel ends the machines of a dying model, and the model itself when none is

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/juju/errors"
@@ -78,6 +79,29 @@ func TestForceDestroy(t *testing.T) {
 		t.Errorf("something is left to do at %v", next)
 	}
 	must(t, host.ForceDestroy(ctx)) // it is gone
+}
+
+// TestSettingTheClockMovesNoDeadline sets the clock of the controller in both
+// directions after the end of a machine was asked for.
+func TestSettingTheClockMovesNoDeadline(t *testing.T) {
+	for _, jump := range []time.Duration{0, 48 * time.Hour, -48 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var wrong atomic.Int64
+			site := statetest.OpenWith(t, statetest.Config{Store: storetest.New(t, state.Collections()),
+				Options: state.Options{Now: func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }}})
+			m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+			wrong.Store(int64(jump))
+			must(t, m.ForceDestroy(ctx)) // by the clock that is wrong
+			wrong.Store(0)
+			began := time.Now()
+			for next := clean(t, site, time.Now()); !isGone(t, site.Default, m.Id()); next = clean(t, site, time.Now()) {
+				time.Sleep(time.Until(next))
+			}
+			if took := time.Since(began); took > state.ForceLimit {
+				t.Errorf("clock off by %v: the record is gone after %v, want at most %v", jump, took, state.ForceLimit)
+			}
+		})
+	}
 }
 
 func TestForceDestroyLeavesTheEndToTheProvisioner(t *testing.T) {

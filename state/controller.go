@@ -68,6 +68,8 @@ type Controller struct {
 	adding  chan struct{} // holds one value while machines are being added
 	hashing chan struct{} // holds one value for each password being hashed
 
+	deadlines deadlines
+
 	leasesMu sync.Mutex
 	leases   map[string]sighting // by name
 }
