@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-project/slipway/apiserver/below"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/internal/logfile"
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 )
@@ -60,6 +61,10 @@ type Config struct {
 	// Observer is told what clients do; nil means that nobody wants to know.
 	Observer Observer
 
+	// Logs are the logs of the models; nil means that there are none. To be
+	// closed after the server.
+	Logs *logfile.Store
+
 	// Routes are served beside the API, by pattern of http.ServeMux.
 	Routes map[string]http.Handler
 }
@@ -92,6 +97,10 @@ type Server struct {
 	presence  *presence
 	agentGate agentGate
 	brake     *brake
+
+	streams    *streams
+	logReaders chan struct{} // holds a value for each
+	logTrouble trouble
 }
 
 // New returns a server that is listening.
@@ -114,6 +123,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, listener: cfg.Listener, conns: newConnections(), presence: newPresence(time.Now()),
 		agentGate: make(agentGate, agentLogins), brake: newBrake(),
+		streams: newStreams(), logReaders: make(chan struct{}, maxReaders), logTrouble: trouble{what: "cannot keep the logs of agents"},
 	}
 	var err error
 	if s.registry, err = newRegistry(facades()); err != nil {
@@ -151,6 +161,7 @@ func (s *Server) newHTTP() *http.Server {
 	mux.HandleFunc("/{$}", s.site)
 	mux.HandleFunc("/api", s.site)
 	mux.HandleFunc("/model/{uuid}/api", s.model)
+	s.logRoutes(mux)
 	for pattern, handler := range s.cfg.Routes {
 		mux.Handle(pattern, handler)
 	}
@@ -215,6 +226,7 @@ func (s *Server) stop() error {
 	<-s.tomb.Dying()
 	err := s.http.Close()
 	s.conns.closeAll()
+	s.streams.wait()
 	s.presence.close()
 	if err != nil {
 		logger.Debugf("closing the listener: %v", err)
