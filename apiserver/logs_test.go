@@ -50,6 +50,10 @@ func (s *logSite) info(model string, who credentials) api.Info {
 	return api.Info{Addrs: []string{s.addr}, CACert: s.ca, ModelUUID: model, Tag: who.tag, Password: params.Secret(who.password), Nonce: who.nonce}
 }
 
+func always(info api.Info) func() (api.Info, error) {
+	return func() (api.Info, error) { return info, nil }
+}
+
 // read returns what a query that has an end gives, or the error.
 func (s *logSite) read(model string, who credentials, q logs.Query) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -81,7 +85,7 @@ func TestLogsOfAgentsAreKeptAndRead(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.Run(ctx, s.info(model, agent), api.DialOptions{}, worker.Backoff{})
+		w.Run(ctx, always(s.info(model, agent)), api.DialOptions{}, worker.Backoff{})
 	}()
 	defer func() { cancel(); <-ended }()
 	if got := s.read(model, admin, logs.Query{Replay: true, MaxLines: 2}); got != "machine-0:one machine-0:two \uFFFD" {
@@ -221,7 +225,7 @@ func TestWriterKeepsWhatItCannotSend(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.Run(ctx, info, api.DialOptions{}, worker.Backoff{Min: time.Millisecond})
+		w.Run(ctx, always(info), api.DialOptions{}, worker.Backoff{Min: time.Millisecond})
 	}()
 	defer func() { cancel(); <-ended }()
 	got := strings.Fields(s.read(model, admin, logs.Query{Replay: true, MaxLines: 4097}))
@@ -239,7 +243,7 @@ func TestWriterGoesOnAfterARefusal(t *testing.T) {
 	w.Write(loggo.Entry{Level: loggo.INFO, Module: "m", Message: "kept"})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	w.Run(ctx, wrong, api.DialOptions{}, worker.Backoff{Min: time.Millisecond})
+	w.Run(ctx, always(wrong), api.DialOptions{}, worker.Backoff{Min: time.Millisecond})
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Error("Run ended before its time")
 	}
@@ -247,7 +251,7 @@ func TestWriterGoesOnAfterARefusal(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.Run(ctx, s.info(s.Default.ModelUUID(), agent), api.DialOptions{}, worker.Backoff{})
+		w.Run(ctx, always(s.info(s.Default.ModelUUID(), agent)), api.DialOptions{}, worker.Backoff{})
 	}()
 	defer func() { cancel(); <-ended }()
 	if got := s.read(s.Default.ModelUUID(), admin, logs.Query{Replay: true, MaxLines: 1}); got != "machine-0:kept" {

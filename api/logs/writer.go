@@ -100,8 +100,9 @@ func (w *Writer) put(batch []sent) {
 
 // Run sends what is written as the agent that info names, until ctx is done. It
 // connects only when there is something to send, and again, after a pause that
-// grows, when the connection breaks.
-func (w *Writer) Run(ctx context.Context, info api.Info, o api.DialOptions, b worker.Backoff) {
+// grows, when the connection breaks. Info is asked anew each time: agents change
+// their passwords.
+func (w *Writer) Run(ctx context.Context, info func() (api.Info, error), o api.DialOptions, b worker.Backoff) {
 	for failures := 0; ctx.Err() == nil; {
 		err := w.serve(ctx, info, o, func() { failures = 0 })
 		if err == nil || ctx.Err() != nil {
@@ -118,12 +119,16 @@ func (w *Writer) Run(ctx context.Context, info api.Info, o api.DialOptions, b wo
 }
 
 // serve sends over one connection, until that breaks or ctx is done.
-func (w *Writer) serve(ctx context.Context, info api.Info, o api.DialOptions, healthy func()) error {
+func (w *Writer) serve(ctx context.Context, info func() (api.Info, error), o api.DialOptions, healthy func()) error {
 	if !w.wait(ctx, nil) {
 		return nil
 	}
 	w.wakeUp() // what woke us is still pending
-	s, err := api.OpenStream(ctx, info, o, "logsink", url.Values{"jujuclientversion": {clientVersion()}})
+	who, err := info()
+	if err != nil {
+		return errors.Trace(err)
+	}
+	s, err := api.OpenStream(ctx, who, o, "logsink", url.Values{"jujuclientversion": {clientVersion()}})
 	if err != nil {
 		return errors.Trace(err)
 	}

@@ -13,8 +13,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/api"
@@ -25,6 +27,8 @@ import (
 	"github.com/slipway-project/slipway/internal/command"
 	"github.com/slipway-project/slipway/internal/site"
 )
+
+var logger = loggo.GetLogger("slipway.cmd.controllerd")
 
 func main() { os.Exit(command.Main(run)) }
 
@@ -208,6 +212,8 @@ away.`,
 
 // serveFlags gives a command the flags of serving.
 func serveFlags(c *cobra.Command, o *site.Options) {
+	c.Flags().Int64Var(&o.LogsSize, "max-logs-size", 1<<30, "how much of one model's log is kept, in bytes")
+	c.Flags().DurationVar(&o.LogsAge, "max-logs-age", 72*time.Hour, "how long log records are kept")
 	c.Flags().StringVar(&o.AuditLog, "audit-log", "", "FILE to record every login and every change in, as JSON lines")
 	c.Flags().StringVar(&o.MetricsListen, "metrics-listen", "", "HOST:PORT to serve Prometheus metrics on; elsewhere than on the loopback interface with TLS, and for superusers")
 }
@@ -218,6 +224,9 @@ func (a *app) serve(ctx context.Context, o site.Options, ready func(addr string)
 	s, err := site.Open(ctx, o)
 	if err != nil {
 		return err
+	}
+	if err := loggo.RegisterWriter("controller", s.LogWriter()); err != nil {
+		logger.Warningf("cannot keep this process's own log: %v", err)
 	}
 	ready(s.Addr())
 	fmt.Fprintf(a.stdout, "ready %s\n", s.Addr())

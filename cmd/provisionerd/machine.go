@@ -49,6 +49,11 @@ then there is nothing to start it again for.`,
 
 // runMachine runs the agent until ctx is done or the machine is dead.
 func runMachine(ctx context.Context, agentFile, lxdSocket string) error {
+	stopLogs, err := sendLogs(ctx, agentFile)
+	if err != nil {
+		return err
+	}
+	defer stopLogs()
 	self, err := os.Executable()
 	if err != nil {
 		return errors.Annotate(err, "cannot find this program")

@@ -100,6 +100,11 @@ at a time, one cares for each model, and the others stand by.`,
 
 // runModels runs provisioners until ctx is done or the controller refuses.
 func runModels(ctx context.Context, o site.ModelsOptions) error {
+	stopLogs, err := sendLogs(ctx, o.AgentFile)
+	if err != nil {
+		return err
+	}
+	defer stopLogs()
 	w, err := site.StartModels(o)
 	if err != nil {
 		return err

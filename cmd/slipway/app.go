@@ -129,7 +129,7 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 	root.PersistentFlags().StringVarP(&a.controller, "controller", "c", "", "controller to use instead of the current one")
 	root.PersistentFlags().StringVarP(&a.model, "model", "m", "", "model to use instead of the current one: [CONTROLLER:][OWNER/]NAME or a UUID")
 	root.AddCommand(
-		a.statusCommand(), a.machinesCommand(), a.showMachineCommand(), a.showStatusLogCommand(),
+		a.statusCommand(), a.machinesCommand(), a.showMachineCommand(), a.showStatusLogCommand(), a.debugLogCommand(),
 		a.addMachineCommand(), a.removeMachineCommand(), a.retryProvisioningCommand(), a.waitCommand(),
 		a.modelConfigCommand(), a.modelsCommand(), a.addModelCommand(), a.destroyModelCommand(), a.switchCommand(),
 		a.addUserCommand(), a.changeUserPasswordCommand(),

@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/internal/logfile"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
@@ -29,6 +30,7 @@ type realSite struct {
 	server *apiserver.Server
 	addr   string
 	agents map[string]*api.Conn
+	logs   *logfile.Store
 }
 
 func newRealSite(t testing.TB) *realSite {
@@ -38,6 +40,14 @@ func newRealSite(t testing.TB) *realSite {
 	if s.files, err = tlsfiles.Open(t.TempDir(), tlsfiles.Hosts()); err != nil {
 		t.Fatal(err)
 	}
+	if s.logs, err = logfile.Open(logfile.Options{Dir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.logs.Close(); err != nil {
+			t.Errorf("logs: %v", err)
+		}
+	})
 	s.serve("127.0.0.1:0")
 	t.Cleanup(func() {
 		for _, conn := range s.agents {
@@ -55,6 +65,7 @@ func newRealSite(t testing.TB) *realSite {
 func (s *realSite) serve(listen string) {
 	server, err := apiserver.New(context.Background(), apiserver.Config{
 		Controller: s.Controller, Listen: listen, Certificate: s.files.Certificate, CACert: s.files.AuthorityPEM(),
+		Logs: s.logs,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -83,6 +94,11 @@ func (s *realSite) setStatus(id, what, message string) error {
 	ctx := context.Background()
 	m, err := s.Default.Machines().Get(ctx, id)
 	if err != nil {
+		return err
+	}
+	if err := s.logs.Append(s.Default.ModelUUID(), logfile.Record{
+		Entity: api.MachineTag(id), Time: epoch, Level: "INFO", Module: "slipway.agent", Location: "agent.go:7", Message: what + "\x1b[2J",
+	}); err != nil {
 		return err
 	}
 	if what != string(status.Started) {

@@ -59,6 +59,9 @@ func (d Dir) Client() string { return d.join("client") }
 // AgentFile returns the path of the first worker's identity.
 func (d Dir) AgentFile() string { return d.join("agents/machine-0.yaml") }
 
+// Logs returns the folder of the models' logs.
+func (d Dir) Logs() string { return d.join("logs") }
+
 // Rack returns the folder of the simulated rack.
 func (d Dir) Rack() string { return d.join("rack") }
 

@@ -30,6 +30,9 @@ type Options struct {
 	Worker   bool               // whether to run the provisioners of all models in this process too
 	Routes   map[string]http.Handler
 
+	LogsSize int64         // of what is kept of one model's log, in bytes; 0 means 1 GiB
+	LogsAge  time.Duration // of what is kept of logs; 0 means 72 hours
+
 	AuditLog      string // file to record logins and changes in; empty means none
 	MetricsListen string // HOST:PORT to serve metrics on; empty means nowhere
 }
@@ -40,6 +43,7 @@ type Site struct {
 	parts   []part // in the order in which they were started
 	address string
 	eyes    *eyes
+	ownLog  *ownLog
 
 	metricsAddress string // empty if metrics are not served
 }
@@ -120,11 +124,14 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		return errors.Trace(err)
 	}
 	s.eyes.health.probe = controller.Probe
+	if err := s.openLogs(o, controller); err != nil {
+		return errors.Trace(err)
+	}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Controller: controller, Listen: settings.Listen,
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
 		Schema:   func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
-		Observer: s.eyes.observer(), Routes: s.routes(o),
+		Observer: s.eyes.observer(), Logs: s.ownLog.logs, Routes: s.routes(o),
 	})
 	if err != nil {
 		return listenError(err, settings.Listen, "--listen")
