@@ -327,11 +327,6 @@ func (*sink) Sync() error                       { return nil }
 func (*sink) Reread() error                     { return nil }
 func (*sink) Close() error                      { return nil }
 
-// fmtLine adds one pair of speeds.
-func fmtLine(b *strings.Builder, us, dd float64) {
-	fmt.Fprintf(b, "%6.0f %6.0f %5.2f\n", us, dd, us/dd)
-}
-
 // median returns the middle of v.
 func median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
