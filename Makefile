@@ -4,6 +4,7 @@ GO        ?= go
 BIN       := bin
 STORE     ?= sqlite
 SOAK      ?= 1
+SCALE     ?= full
 FUZZTIME  ?= 10s
 COMMANDS  := $(notdir $(wildcard cmd/*))
 
@@ -41,8 +42,8 @@ test: ## run all tests, with the race detector where there is a C compiler
 check: ## gofmt, vet, staticcheck, module tidiness, floors, and the docs' commands
 	@test/check.sh $(STATICCHECK)
 
-bench: ## run the benchmarks and write bench.txt
-	$(GO) test -run '^$$' -bench . -benchmem -count 1 -timeout 60m ./... | tee bench.txt
+bench: build ## run the benchmarks and write bench.txt (SCALE=small for a quick form)
+	@SCALE=$(SCALE) BIN=$(BIN) test/bench.sh bench.txt
 
 installer-image: $(BIN)/installer $(BIN)/installer-image ## build what machines boot their installer from (KERNEL=file MODULES=folder; none: Debian's, by apt)
 	@KERNEL=$(KERNEL) MODULES=$(MODULES) test/installer-image.sh dist/installer
