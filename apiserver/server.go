@@ -162,6 +162,7 @@ func (s *Server) newHTTP() *http.Server {
 	mux.HandleFunc("/api", s.site)
 	mux.HandleFunc("/model/{uuid}/api", s.model)
 	s.logRoutes(mux)
+	s.toolsRoutes(mux)
 	for pattern, handler := range s.cfg.Routes {
 		mux.Handle(pattern, handler)
 	}

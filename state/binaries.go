@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"time"
 
@@ -12,13 +11,13 @@ import (
 	"github.com/slipway-project/slipway/store"
 )
 
-// Binary describes an agent's binary that the site keeps. The bytes are
-// elsewhere, under their SHA-256.
+// Binary describes an agent's binary that the site keeps.
 type Binary struct {
 	Version binaries.Version `json:"version"`
 	SHA256  string           `json:"sha256"` // in lower-case hexadecimal
 	Size    int64            `json:"size"`   // bytes
-	Added   time.Time        `json:"added"`  // set by Add
+	Added   time.Time        `json:"added"`  // set when it is
+	Blob    string           `json:"blob"`   // names its parts
 }
 
 // Binaries is the handle on what is known of the site's agent binaries.
@@ -27,33 +26,30 @@ type Binaries struct{ c *Controller }
 // Binaries returns the handle on what is known of the site's agent binaries.
 func (c *Controller) Binaries() *Binaries { return &Binaries{c} }
 
-var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
-// Add records a binary. The same version with the same content is a success; with
-// other content it is an error satisfying errors.AlreadyExists, for agents may run
-// the first one already.
-func (bs *Binaries) Add(ctx context.Context, b Binary) error {
-	if !sha256Text.MatchString(b.SHA256) || b.Size <= 0 {
-		return errors.NotValidf("agent binary %s of %d bytes with SHA-256 %q", b.Version, b.Size, b.SHA256)
-	}
+// add records a binary, whose parts are there, and removes the note about its
+// upload. It reports false if the same content is kept already.
+func (bs *Binaries) add(ctx context.Context, b Binary, note store.Key) (kept bool, err error) {
 	b.Added = bs.c.now()
 	key := siteKey(binariesC, b.Version.String())
-	err := bs.c.run(ctx, func(int) ([]store.Op, error) {
-		docs, err := bs.c.store.GetAll(ctx, []store.Key{key})
+	err = bs.c.run(ctx, func(int) ([]store.Op, error) {
+		docs, err := bs.c.store.GetAll(ctx, []store.Key{key, note})
 		if err != nil {
 			return nil, err
 		}
-		if docs[0].Rev == 0 {
-			op, err := insertOp(key, b, nil)
-			return []store.Op{op}, err
+		if kept = docs[0].Rev == 0; !kept {
+			old, err := decode[Binary](docs[0])
+			if err == nil && (old.SHA256 != b.SHA256 || old.Size != b.Size) {
+				err = errors.AlreadyExistsf("agent binary %s with other content", b.Version)
+			}
+			return nil, err
 		}
-		old, err := decode[Binary](docs[0])
-		if err == nil && (old.SHA256 != b.SHA256 || old.Size != b.Size) {
-			err = errors.AlreadyExistsf("agent binary %s with other content", b.Version)
+		if docs[1].Rev == 0 {
+			return nil, errors.Timeoutf("upload of agent binary %s", b.Version)
 		}
-		return nil, err
+		op, err := insertOp(key, b, nil)
+		return []store.Op{op, store.Remove(note, docs[1].Rev)}, err
 	})
-	return errors.Annotatef(err, "cannot add agent binary %s", b.Version)
+	return kept && err == nil, err
 }
 
 // All returns every binary, the oldest version first.

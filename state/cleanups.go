@@ -20,6 +20,7 @@ const (
 	forceMachine = "force-machine" // forceMachine:<machine id>
 	destroyModel = "destroy-model"
 	release      = "release" // release:<machine id>
+	upload       = "upload"  // upload:<blob>
 )
 
 // ForceLimit is how long after ForceDestroy a machine's record stays for the
@@ -80,6 +81,10 @@ func (cs *Cleanups) Run(ctx context.Context, now time.Time) (next time.Time, err
 			again, err := cs.force(ctx, job, id, now)
 			next = earlier(next, again)
 			note("machine "+id, err)
+		case upload:
+			again, err := cs.unfinished(ctx, job, id, now)
+			next = earlier(next, again)
+			note("upload", err)
 		case release:
 			note("addresses", cs.release(ctx, job))
 		case destroyModel:

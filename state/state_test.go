@@ -11,7 +11,6 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/core/binaries"
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/hardware"
@@ -184,30 +183,6 @@ func TestFindEntityOfEachKind(t *testing.T) {
 	}
 	if e, err := st.FindEntity(ctx, tag.NewMachineTag("9")); e != nil || !errors.Is(err, errors.NotFound) {
 		t.Errorf("FindEntity of a missing machine = %v, %v", e, err)
-	}
-}
-
-func TestBinaries(t *testing.T) {
-	site, _ := statetest.OpenMemory(t)
-	add := func(version, sum string) error {
-		v, err := binaries.Parse(version)
-		must(t, err)
-		return site.Binaries().Add(ctx, state.Binary{Version: v, SHA256: sum, Size: 5})
-	}
-	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
-	must(t, add("3.10.0-jammy-amd64", one))
-	must(t, add("3.5.0-jammy-amd64", one))
-	must(t, add("3.5.0-jammy-amd64", one))
-	if err := add("3.5.0-jammy-amd64", two); !errors.Is(err, errors.AlreadyExists) {
-		t.Errorf("other content for a version: %v", err)
-	}
-	if err := add("3.6.0-jammy-amd64", "ABC"); !errors.Is(err, errors.NotValid) {
-		t.Errorf("a bad sum: %v", err)
-	}
-	all, err := site.Binaries().All(ctx)
-	must(t, err)
-	if len(all) != 2 || all[0].Version.String() != "3.5.0-jammy-amd64" || all[0].SHA256 != one {
-		t.Errorf("all: %+v", all)
 	}
 }
 
