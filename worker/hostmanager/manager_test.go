@@ -304,6 +304,23 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+func TestAPanicOfABackEndIsAnErrorOfItsHost(t *testing.T) {
+	b := &script{inspect: func(context.Context) (provisioner.Result, error) { panic("index out of range") }}
+	bubble(t, b, nil, func(s *hostmanagertest.Store) {
+		s.Add("b", withImage)
+		<-time.After(time.Second)
+		if r, _ := s.Get("a"); r.Host.Status.ErrorType != metal3v1alpha1.InspectionError || !strings.Contains(r.Host.Status.ErrorMessage, "a mistake of its own") {
+			t.Error(s.Show("a"))
+		}
+		b.mu.Lock()
+		b.inspect = nil
+		b.mu.Unlock()
+		eventually(t, 10*time.Minute, "recovery", func() bool {
+			return s.In("a", metal3v1alpha1.StateReady) && s.In("b", metal3v1alpha1.StateProvisioned)
+		})
+	})
+}
+
 func TestBadAddress(t *testing.T) {
 	bubble(t, new(script), func(h *host) { h.Spec.BMC.Address = "bad" }, func(s *hostmanagertest.Store) {
 		<-time.After(time.Second)

@@ -3,6 +3,7 @@ package hostmanager
 import (
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -65,8 +66,19 @@ func (p *pass) overdue() bool {
 	return p.state.limit > 0 && !d.IsZero() && p.now.After(d)
 }
 
-// look finds out what to do and does it.
-func (p *pass) look() outcome {
+// look finds out what to do and does it. A back end that panics over what one BMC
+// answers must not take the other hosts with it.
+func (p *pass) look() (o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			logger.Errorf("host %s: panic in its back end: %v\n%s", p.record.ID, r, debug.Stack())
+			kind := p.state.failure
+			if kind == metal3v1alpha1.NoError {
+				kind = metal3v1alpha1.RegistrationError
+			}
+			o = failure(kind, "the back end broke off by a mistake of its own; the log of the host manager has more")
+		}
+	}()
 	switch s, ok := lookUp(p.host.Status.Provisioning.State); {
 	case p.host.Paused() && !p.record.Force:
 		return outcome{kind: parked, reason: "in maintenance: nothing is done to the host until that ends"}

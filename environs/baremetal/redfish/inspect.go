@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/juju/errors"
 	"github.com/stmcginnis/gofish/common"
@@ -32,26 +33,37 @@ func (p *hostProvisioner) InspectHardware() (provisioner.Result, *metal3v1alpha1
 	return result, details, err
 }
 
+// inventory is what we need of a ComputerSystem for its parts.
+type inventory struct {
+	Manufacturer, Model, SerialNumber, HostName string
+	BiosVersion                                 string
+	MemorySummary                               struct{ TotalSystemMemoryGiB float64 }
+	ProcessorSummary                            struct {
+		Model                 string
+		LogicalProcessorCount int
+	}
+	Processors, Memory, Storage, EthernetInterfaces link
+}
+
 // inspect reads the inventory.
 func (c *call) inspect() (*metal3v1alpha1.HardwareDetails, error) {
-	r := reader{c.ctx, c.conn}
-	sys, err := gofish.GetComputerSystem(r, c.path)
-	if err != nil {
-		return nil, c.readable(err)
+	var sys inventory
+	if _, err := c.conn.get(c.ctx, c.path, &sys); err != nil {
+		return nil, errors.Trace(err)
 	}
 	d := &metal3v1alpha1.HardwareDetails{
 		SystemVendor: metal3v1alpha1.HardwareSystemVendor{Manufacturer: sys.Manufacturer, ProductName: sys.Model, SerialNumber: sys.SerialNumber},
-		Firmware:     metal3v1alpha1.Firmware{BIOS: metal3v1alpha1.BIOS{Version: sys.BIOSVersion}},
+		Firmware:     metal3v1alpha1.Firmware{BIOS: metal3v1alpha1.BIOS{Version: sys.BiosVersion}},
 		RAMMebibytes: int(sys.MemorySummary.TotalSystemMemoryGiB * 1024),
 		Hostname:     sys.HostName,
 		CPU:          metal3v1alpha1.CPU{Arch: "x86_64", Model: sys.ProcessorSummary.Model, Count: sys.ProcessorSummary.LogicalProcessorCount},
 	}
-	for _, part := range []func(*gofish.ComputerSystem, *metal3v1alpha1.HardwareDetails) error{
-		readProcessors, readMemory, readStorage, readNICs,
+	for _, part := range []func(inventory, *metal3v1alpha1.HardwareDetails) error{
+		c.readProcessors, c.readMemory, c.readStorage, c.readNICs,
 	} {
 		if err := part(sys, d); err != nil {
-			if err = c.readable(err); !tolerable(err) {
-				return nil, err
+			if !tolerable(err) {
+				return nil, errors.Trace(err)
 			}
 			logger.Warningf("host %s: inventory is not complete: %s", c.host.Metadata.Name, clean(err.Error(), c.creds.Password))
 		}
@@ -63,24 +75,78 @@ func (c *call) inspect() (*metal3v1alpha1.HardwareDetails, error) {
 	return d, nil
 }
 
-// readable turns gofish's errors, which may quote whole answers, into ours.
-func (c *call) readable(err error) error {
-	var (
-		v       verdict
-		r       *refusal
-		u       unreachable
-		several *common.CollectionError
-	)
-	switch {
-	case errors.As(err, &v), errors.As(err, &r), errors.As(err, &u):
-		return err
-	case errors.As(err, &several):
-		for _, one := range several.Failures {
-			return c.readable(one)
+// maxMembers bounds a collection: no machine has more processors, memory modules,
+// disks or interfaces.
+const maxMembers = 1024
+
+// members returns the paths of a collection's members, over all its pages. A
+// collection without a path has none.
+func (c *call) members(path string) ([]string, error) {
+	var all []string
+	for path != "" {
+		var page struct {
+			Members []link
+			Next    string `json:"Members@odata.nextLink"`
+		}
+		if _, err := c.conn.get(c.ctx, path, &page); err != nil {
+			return nil, errors.Trace(err)
+		}
+		for _, m := range page.Members {
+			all = append(all, m.ID)
+		}
+		if len(all) > maxMembers || len(page.Members) == 0 && page.Next != "" {
+			return nil, verdictf("the BMC's collection at %s has no end", path)
+		}
+		path = page.Next
+	}
+	return all, nil
+}
+
+// readAll reads the resources at paths, a few at a time and in order. T is a type
+// of gofish's data model, or one of ours.
+func readAll[T any](c *call, paths []string) ([]T, error) {
+	all, failures := make([]T, len(paths)), make([]error, len(paths))
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range maxInFlight - 1 { // one is left for others
+		wg.Go(func() {
+			for i := range work {
+				failures[i] = c.readOne(paths[i], &all[i])
+			}
+		})
+	}
+	for i := range paths {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return nil, err
 		}
 	}
-	// What is left is about decoding: a conn's own errors are sorted already.
-	return verdictf("the BMC's inventory is not what Redfish prescribes: %s", clean(err.Error(), c.creds.Password))
+	return all, nil
+}
+
+// readOne reads one resource. The decoders of gofish are not made for BMCs that
+// answer anything at all: a panic of theirs is a fault of the answer.
+func (c *call) readOne(path string, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = verdictf("what the BMC answers at %s is not what Redfish prescribes: %v", path, p)
+		}
+	}()
+	_, err = c.conn.get(c.ctx, path, v)
+	return errors.Trace(err)
+}
+
+// readCollection reads all members of a collection.
+func readCollection[T any](c *call, path string) ([]T, error) {
+	paths, err := c.members(path)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return readAll[T](c, paths)
 }
 
 // tolerable reports whether inspection goes on without that part: the BMC does
@@ -91,8 +157,8 @@ func tolerable(err error) bool {
 }
 
 // readProcessors adds up the processors.
-func readProcessors(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) error {
-	all, err := sys.Processors()
+func (c *call) readProcessors(sys inventory, d *metal3v1alpha1.HardwareDetails) error {
+	all, err := readCollection[gofish.Processor](c, sys.Processors.ID)
 	if err != nil {
 		return err
 	}
@@ -123,8 +189,8 @@ func readProcessors(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetail
 
 // readMemory adds up the memory modules, which are exact where the summary is
 // rounded.
-func readMemory(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) error {
-	all, err := sys.Memory()
+func (c *call) readMemory(sys inventory, d *metal3v1alpha1.HardwareDetails) error {
+	all, err := readCollection[gofish.Memory](c, sys.Memory.ID)
 	if err != nil {
 		return err
 	}
@@ -142,13 +208,21 @@ func readMemory(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) e
 
 // readStorage lists the disks. The operating system's names for them are not
 // known to a BMC: they are called by their place.
-func readStorage(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) error {
-	controllers, err := sys.Storage()
+func (c *call) readStorage(sys inventory, d *metal3v1alpha1.HardwareDetails) error {
+	type storage struct {
+		ID     string `json:"Id"`
+		Drives []link
+	}
+	controllers, err := readCollection[storage](c, sys.Storage.ID)
 	if err != nil {
 		return err
 	}
 	for _, controller := range controllers {
-		drives, err := controller.Drives()
+		var paths []string
+		for _, l := range controller.Drives {
+			paths = append(paths, l.ID)
+		}
+		drives, err := readAll[gofish.Drive](c, paths[:min(len(paths), maxMembers)])
 		if err != nil {
 			return err
 		}
@@ -176,8 +250,8 @@ func readStorage(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) 
 }
 
 // readNICs lists the network interfaces.
-func readNICs(sys *gofish.ComputerSystem, d *metal3v1alpha1.HardwareDetails) error {
-	all, err := sys.EthernetInterfaces()
+func (c *call) readNICs(sys inventory, d *metal3v1alpha1.HardwareDetails) error {
+	all, err := readCollection[gofish.EthernetInterface](c, sys.EthernetInterfaces.ID)
 	if err != nil {
 		return err
 	}
