@@ -81,6 +81,8 @@ func TestInstall(t *testing.T) {
 	t.Run("qcow2", func(t *testing.T) { qcow2(t, l) })
 	t.Run("nvme", func(t *testing.T) { nvme(t, l) })
 	t.Run("hint", func(t *testing.T) { hint(t, l) })
+	t.Run("kexec", func(t *testing.T) { kexec(t, l) })
+	t.Run("bond", func(t *testing.T) { bond(t, l) })
 	t.Run("secureboot", func(t *testing.T) { secureBoot(t, l) })
 }
 

@@ -79,6 +79,39 @@ func hint(t *testing.T, l *lab) {
 	}
 }
 
+// kexec goes from the installer straight into the installed system: one boot of the
+// firmware, and the system says what became of it in the same run.
+func kexec(t *testing.T, l *lab) {
+	c := newController(t, l.image)
+	m := newMachine(t, gib)
+	order := l.order()
+	order.Finish = config.FinishKexec
+	r := m.boot(l.medium(t, c.order(order, 1)), c.port(t))
+	r.wait(t, 6*time.Minute)
+	if text := r.console(); c.last().State != config.StateSuccess || !strings.Contains(text, "TINY-BOOT-OK host=node-7") {
+		t.Errorf("last status %+v; console:\n%s", c.last(), text)
+	}
+}
+
+// bond reaches the controller by a static address on a bond of one port, which is
+// named by its MAC address; a VLAN on the bond has an address of its own.
+func bond(t *testing.T, l *lab) {
+	c := newController(t, l.image)
+	m := newMachine(t, gib)
+	boot := c.order(l.order(), 1)
+	boot.Network = config.Network{
+		Bonds:   []config.Bond{{Name: "bond0", Members: []string{"52:54:00:12:34:56"}, Mode: "active-backup"}}, // QEMU's first port
+		VLANs:   []config.VLAN{{ID: 7, Parent: "bond0"}},
+		Static:  []config.Address{{Link: "bond0", Address: "10.0.2.15/24", Gateway: "10.0.2.2"}, {Link: "bond0.7", Address: "2001:db8::7/64"}},
+		Timeout: 120,
+	}
+	r := m.boot(l.medium(t, boot), c.port(t))
+	r.wait(t, 6*time.Minute)
+	if c.last().State != config.StateSuccess {
+		t.Errorf("last status %+v; console:\n%s", c.last(), r.console())
+	}
+}
+
 // secureBoot shows that an installer that nobody signed does not start where the
 // firmware wants a signature: the machine asks for nothing.
 func secureBoot(t *testing.T, l *lab) {
