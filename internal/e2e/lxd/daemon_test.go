@@ -107,10 +107,22 @@ func (d *lxdDaemon) lxc(args ...string) (string, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		d.dump()
+	}
 	if err != nil {
 		return "", fmt.Errorf("lxc %s: %v: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return string(out), nil
+}
+
+// dump ends a daemon that hangs, and keeps what it says of its goroutines.
+func (d *lxdDaemon) dump() {
+	d.kill(syscall.SIGABRT)
+	text, _ := os.ReadFile(filepath.Join(d.dir, "log")) // nothing more can be said
+	kept := filepath.Join(os.TempDir(), "slipway-lxd-hung.log")
+	_ = os.WriteFile(kept, text, 0o600)
+	fmt.Fprintln(os.Stderr, "LXD does not answer: what it was doing is in", kept)
 }
 
 // must is lxc in a test.
