@@ -75,6 +75,7 @@ var floors = map[string]int{
 	"cmd/*":                              9,
 	"internal/e2e":                       9,
 	"internal/e2e/*":                     9,
+	"internal/bench":                     9, // runs a whole site
 	"internal/audit":                     7,
 	"internal/metrics":                   7,
 	"internal/logfile":                   1,
