@@ -13,6 +13,7 @@ parts=(
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
 	"faults -"
+	"ha -"
 	"userdata cloud-init python3"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools"
 )
