@@ -113,6 +113,9 @@ func (p *scripted) Delete() (provisioner.Result, error)   { return p.do("delete"
 func (p *scripted) PowerOn() (provisioner.Result, error)  { return p.setPower("on", true) }
 func (p *scripted) PowerOff() (provisioner.Result, error) { return p.setPower("off", false) }
 func (p *scripted) setPower(name string, on bool) (provisioner.Result, error) {
+	if provisioner.IsRetry(p.h, metal3v1alpha1.PowerManagementError) {
+		name += " hard"
+	}
 	r, err := p.do(name, &p.s.power)
 	if err == nil && r == (provisioner.Result{}) {
 		p.s.mu.Lock()

@@ -271,7 +271,7 @@ func (p *pass) managePower(kind metal3v1alpha1.ErrorType) outcome {
 	if o, ok := p.sort(result, err, kind, "the power state to be read"); !ok {
 		return o
 	}
-	_, reboot := p.host.RebootRequested()
+	mode, reboot := p.host.RebootRequested()
 	if _, plain := p.host.Metadata.Annotations[metal3v1alpha1.RebootAnnotation]; plain && !s.PoweredOn {
 		p.clear(metal3v1alpha1.RebootAnnotation)
 		_, reboot = p.host.RebootRequested()
@@ -288,7 +288,14 @@ func (p *pass) managePower(kind metal3v1alpha1.ErrorType) outcome {
 	if want {
 		call, reason = p.p.PowerOn, "the host to be powered on"
 	}
+	before := s.ErrorType
+	if reboot && mode == metal3v1alpha1.RebootHard && !want {
+		// The interface has no other way to ask for it: after an error of power
+		// management a back end does not ask the operating system first.
+		s.ErrorType = metal3v1alpha1.PowerManagementError
+	}
 	result, err = call()
+	s.ErrorType = before
 	if o, ok := p.sort(result, err, kind, reason); !ok {
 		return o
 	}

@@ -248,14 +248,21 @@ func TestReboot(t *testing.T) {
 		if r, _ := s.Get("a"); b.count("off") != 1 || b.count("on") != 2 || len(r.Host.Metadata.Annotations) != 0 {
 			t.Errorf("calls %v, annotations %v", b.all(), r.Host.Metadata.Annotations)
 		}
+		s.Change("a", func(r *record) {
+			r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io": `{"mode":"hard"}`}
+		})
+		<-time.After(2 * time.Minute)
+		if b.count("off hard") != 1 || b.count("on") != 3 {
+			t.Errorf("a hard reboot: calls %v", b.all())
+		}
 		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = map[string]string{"reboot.metal3.io/hold": ""} })
 		<-time.After(time.Hour)
-		if r, _ := s.Get("a"); b.count("off") != 2 || b.count("on") != 2 || r.Host.Status.PoweredOn {
+		if r, _ := s.Get("a"); b.count("off") != 2 || b.count("on") != 3 || r.Host.Status.PoweredOn {
 			t.Errorf("a host that is held is on: calls %v", b.all())
 		}
 		s.Change("a", func(r *record) { r.Host.Metadata.Annotations = nil })
 		<-time.After(2 * time.Minute)
-		if r, _ := s.Get("a"); b.count("on") != 3 || !r.Host.Status.PoweredOn {
+		if r, _ := s.Get("a"); b.count("on") != 4 || !r.Host.Status.PoweredOn {
 			t.Errorf("a host that is no longer held is off: calls %v", b.all())
 		}
 	})
