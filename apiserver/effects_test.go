@@ -3,6 +3,8 @@
 package apiserver
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,5 +37,36 @@ func TestEveryMethodHasAnEffect(t *testing.T) {
 				t.Errorf("%s is in effects(), but is no method", name)
 			}
 		}
+	}
+}
+
+// TestReadersCannotWrite goes through who.golden, which another test holds to what
+// the server does.
+func TestReadersCannotWrite(t *testing.T) {
+	own := map[string]bool{ // each looks at what it is about
+		"ModelManager.DestroyModels":     true,
+		"ModelManager.ModifyModelAccess": true,
+		"UserManager.SetPassword":        true,
+	}
+	text, err := os.ReadFile("testdata/who.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		method, callers, _ := strings.Cut(line, ": ")
+		facade, rest, _ := strings.Cut(method, "(")
+		_, rest, _ = strings.Cut(rest, ").")
+		name, _, _ := strings.Cut(rest, " ")
+		if effectsOf(effects(), facade)[name] != writes || own[facade+"."+name] {
+			continue
+		}
+		checked++
+		if slices.Contains(strings.Fields(callers), "reader") {
+			t.Errorf("%s.%s may be called by a reader", facade, name)
+		}
+	}
+	if checked < 30 {
+		t.Errorf("%d methods checked, want all that write", checked)
 	}
 }

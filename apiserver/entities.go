@@ -125,15 +125,31 @@ func nameIn(v reflect.Value) string {
 			best, rank = shorten(v.Field(i).String()), r
 		}
 	}
-	if best == "" {
-		for i := range v.NumField() { // a result within a result
-			f := reflect.Indirect(v.Field(i))
-			if f.Kind() == reflect.Struct && v.Field(i).Type() != errorType && keyOf(v.Type().Field(i)) == "result" {
-				return nameIn(f)
+	if best != "" {
+		for _, key := range []string{"action", "access", "model-tag"} { // of changes to people's rights
+			if text := under(v, key); text != "" && text != best {
+				best += " " + text
 			}
 		}
+		return shorten(best)
 	}
-	return best
+	for i := range v.NumField() { // a result within a result
+		f := reflect.Indirect(v.Field(i))
+		if f.Kind() == reflect.Struct && v.Field(i).Type() != errorType && keyOf(v.Type().Field(i)) == "result" {
+			return nameIn(f)
+		}
+	}
+	return ""
+}
+
+// under returns the text under a key of an object, empty if there is none.
+func under(v reflect.Value, key string) string {
+	for i := range v.NumField() {
+		if keyOf(v.Type().Field(i)) == key && isName(v.Field(i)) {
+			return shorten(v.Field(i).String())
+		}
+	}
+	return ""
 }
 
 // isName reports whether a value may be a name.

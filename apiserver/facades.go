@@ -3,6 +3,7 @@ package apiserver
 import (
 	"github.com/slipway-project/slipway/apiserver/agent"
 	"github.com/slipway-project/slipway/apiserver/client"
+	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/imagemetadata"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
@@ -34,6 +35,7 @@ func facades() []row {
 		{name: "Agent", version: 2, scope: onModel, who: agents, make: of(agent.New)},
 		{name: "AllWatcher", version: 1, scope: onModel, who: readers, objects: true, make: stateless(watch.NewAllWatcher)},
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
+		{name: "Controller", version: 3, scope: onController, who: superusers, make: of(controller.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},

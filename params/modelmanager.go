@@ -87,3 +87,35 @@ type ModelMachineInfo struct {
 	HasVote    bool   `json:"has-vote,omitempty"`
 	WantsVote  bool   `json:"wants-vote,omitempty"`
 }
+
+// The actions of ModifyModelAccess and ModifyControllerAccess.
+const (
+	GrantAccess  = "grant"
+	RevokeAccess = "revoke"
+)
+
+// ModifyModelAccess gives a user access to a model, or takes it.
+type ModifyModelAccess struct {
+	UserTag  string `json:"user-tag"`
+	Action   string `json:"action"` // grant or revoke
+	Access   string `json:"access"` // read, write, admin
+	ModelTag string `json:"model-tag"`
+}
+
+// ModifyModelAccessRequest are the parameters of ModelManager.ModifyModelAccess.
+type ModifyModelAccessRequest struct {
+	Changes []ModifyModelAccess `json:"changes"`
+}
+
+// ModifyControllerAccess gives a user access to the controller, or takes it.
+type ModifyControllerAccess struct {
+	UserTag string `json:"user-tag"`
+	Action  string `json:"action"` // grant or revoke
+	Access  string `json:"access"` // login, add-model, superuser
+}
+
+// ModifyControllerAccessRequest are the parameters of
+// Controller.ModifyControllerAccess.
+type ModifyControllerAccessRequest struct {
+	Changes []ModifyControllerAccess `json:"changes"`
+}

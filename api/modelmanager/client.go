@@ -61,6 +61,20 @@ func (c *Client) Info(ctx context.Context, uuids ...string) ([]api.Result[params
 	})
 }
 
+// ModifyAccess gives or takes, as action says, access of a user, given by tag, to
+// models, given by UUID.
+func (c *Client) ModifyAccess(ctx context.Context, userTag, action, level string, uuids ...string) ([]error, error) {
+	args := params.ModifyModelAccessRequest{Changes: make([]params.ModifyModelAccess, len(uuids))}
+	for i, e := range models(uuids).Entities {
+		args.Changes[i] = params.ModifyModelAccess{UserTag: userTag, Action: action, Access: level, ModelTag: e.Tag}
+	}
+	var r params.ErrorResults
+	if err := c.call(ctx, "ModifyModelAccess", args, &r); err != nil {
+		return nil, err
+	}
+	return api.ErrorsOf(r, len(uuids))
+}
+
 func models(uuids []string) params.Entities {
 	out := params.Entities{Entities: make([]params.Entity, len(uuids))}
 	for i, uuid := range uuids {

@@ -66,3 +66,22 @@ func (c *Client) SetPassword(ctx context.Context, tag string, password params.Se
 	}
 	return api.OneError(api.ErrorsOf(r, 1))
 }
+
+// Disable keeps a user, given by tag, from logging in, and ends the user's
+// connections.
+func (c *Client) Disable(ctx context.Context, tag string) error {
+	return c.change(ctx, "DisableUser", tag)
+}
+
+// Enable lets a user, given by tag, log in again.
+func (c *Client) Enable(ctx context.Context, tag string) error {
+	return c.change(ctx, "EnableUser", tag)
+}
+
+func (c *Client) change(ctx context.Context, method, tag string) error {
+	var r params.ErrorResults
+	if err := c.call(ctx, method, params.Entities{Entities: []params.Entity{{Tag: tag}}}, &r); err != nil {
+		return err
+	}
+	return api.OneError(api.ErrorsOf(r, 1))
+}

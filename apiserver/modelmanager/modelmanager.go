@@ -31,11 +31,18 @@ type Backend interface {
 // Model is a model of the site.
 type Model interface {
 	Described
-	UserAccess(user string) access.Model
-	Users() map[string]access.Model
+	Shared
 	Destroy(ctx context.Context) error
 	// Details returns what is not part of the model itself.
 	Details(ctx context.Context) (Details, error)
+}
+
+// Shared is who may do what in a model.
+type Shared interface {
+	UserAccess(user string) access.Model
+	Users() map[string]access.Model
+	Grant(ctx context.Context, user string, level access.Model) error
+	Revoke(ctx context.Context, user string, level access.Model) error
 }
 
 // Described is what a model is.
@@ -56,8 +63,9 @@ type Details struct {
 
 // ModelManager is the facade of one connection.
 type ModelManager struct {
-	backend Backend
-	auth    common.Authorizer
+	backend  Backend
+	auth     common.Authorizer
+	sessions common.Sessions
 }
 
 // newModelManager returns the facade, or ErrPerm if the caller is no person.
@@ -65,7 +73,7 @@ func newModelManager(backend Backend, c common.Connection) (*ModelManager, error
 	if !common.AuthClient(c.Auth) {
 		return nil, common.ErrPerm
 	}
-	return &ModelManager{backend, c.Auth}, nil
+	return &ModelManager{backend, c.Auth, c.Sessions}, nil
 }
 
 // superuser reports whether the caller may do everything.
