@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
 	"github.com/slipway-project/slipway/internal/site"
+	"github.com/slipway-project/slipway/worker/simulatedhost"
 )
 
 var logger = loggo.GetLogger("slipway.cmd.controllerd")
@@ -127,7 +128,7 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 	}
 	var own ownServer
 	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: simulated.NewAgent(simulated.AgentOptions{
-		Dial: api.DialOptions{NetDial: own.dial},
+		Dial: api.DialOptions{NetDial: own.dial}, Containers: simulatedhost.Run,
 	})}
 	if o.fast {
 		rackOptions.Behaviour = &simulated.Behaviour{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/worker/simulatedhost"
 )
 
 // simrackCommand returns the command that is a simulated data centre.
@@ -55,7 +56,7 @@ type rackOptions struct {
 
 // simrack serves a rack until ctx is done.
 func (a *app) simrack(ctx context.Context, o rackOptions) error {
-	options := simulated.Options{DataDir: o.dataDir, Agent: simulated.NewAgent(simulated.AgentOptions{})}
+	options := simulated.Options{DataDir: o.dataDir, Agent: simulated.NewAgent(simulated.AgentOptions{Containers: simulatedhost.Run})}
 	if o.fast {
 		options.Behaviour = &simulated.Behaviour{}
 	}

@@ -19,6 +19,9 @@ type Agent struct {
 	APIAddresses []string          `json:"api-addresses"` // host:port each
 	CACert       string            `json:"ca-cert"`       // PEM
 	Addresses    []network.Address `json:"addresses,omitempty"`
+
+	// Host is where the agent can start containers; nil means nowhere.
+	Host *Host `json:"-"`
 }
 
 // String names the machine and nothing secret.

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/juju/errors"
@@ -29,6 +30,10 @@ type AgentAPI interface {
 type AgentOptions struct {
 	Dial    api.DialOptions
 	Backoff worker.Backoff
+
+	// Containers is what makes a machine a host, over a connection of its
+	// agent. It runs until ctx is done; nil means that there are no containers.
+	Containers func(ctx context.Context, c *api.Conn, a Agent)
 }
 
 // NewAgent returns the program of agents that log in over the API with the
@@ -47,6 +52,13 @@ func NewAgent(o AgentOptions) AgentFunc {
 			Fatal:   func(error) bool { return false },
 		}
 		return r.Run(ctx, func(ctx context.Context, c *api.Conn) error {
+			ctx, cancel := context.WithCancel(ctx)
+			var hosting sync.WaitGroup
+			if o.Containers != nil && a.Host != nil {
+				hosting.Go(func() { o.Containers(ctx, c, a) })
+			}
+			defer hosting.Wait()
+			defer cancel()
 			return RunAgent(ctx, machiner.New(c, a.MachineID), a)
 		})
 	}

@@ -28,6 +28,7 @@ type stored struct {
 	Base   string            `json:"base"`
 	Tags   map[string]string `json:"tags,omitempty"`
 	Agent  Agent             `json:"agent"`
+	Host   instance.ID       `json:"host,omitempty"` // of a container
 }
 
 // record is a line of the journal: the first names the format, each other says

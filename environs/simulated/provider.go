@@ -184,15 +184,8 @@ func (e *environ) StartInstance(ctx context.Context, p environs.StartInstancePar
 	if p.Owner.ControllerUUID != e.site || p.Owner.ModelUUID != e.model {
 		return none, errors.NotValidf("start of machine %s of another model", p.Owner.MachineID)
 	}
-	c := p.InstanceConfig
-	q := StartRequest{
-		Owner: p.Owner, Base: p.Base.String(), Constraints: p.Constraints, Placement: p.Placement, Tags: p.Tags,
-		Epoch: e.epoch,
-		Agent: Agent{
-			MachineID: c.MachineID, ModelUUID: c.ModelUUID, Nonce: c.Nonce, Password: c.Password,
-			APIAddresses: c.APIAddresses, CACert: c.CACert,
-		},
-	}
+	q := startRequest(p)
+	q.Epoch = e.epoch
 	if p.DistributionGroup != nil {
 		group, err := p.DistributionGroup(ctx)
 		if err != nil {

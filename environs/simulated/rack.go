@@ -54,12 +54,13 @@ type Rack struct {
 	faults     []MachineFault // those that have times left
 	instances  map[instance.ID]*machine
 	owners     map[environs.Owner]*machine
-	used       map[slot]int                // how many of a kind are taken in a zone
-	population map[modelKey]map[string]int // instances by zone
-	tries      map[string]int              // by call and machine
-	next       uint64                      // the number of the next instance
-	journal    *journal                    // nil if nothing is kept
-	epochs     map[modelKey]int64          // the highest that was seen
+	used       map[slot]int                         // how many of a kind are taken in a zone
+	hosted     map[instance.ID]map[instance.ID]bool // containers, by host
+	population map[modelKey]map[string]int          // instances by zone
+	tries      map[string]int                       // by call and machine
+	next       uint64                               // the number of the next instance
+	journal    *journal                             // nil if nothing is kept
+	epochs     map[modelKey]int64                   // the highest that was seen
 }
 
 // machine is an instance in the rack.
@@ -84,7 +85,7 @@ func NewRack(o Options) (*Rack, error) {
 	r := &Rack{
 		dataDir: o.DataDir, has: Description{Zones: o.Zones, Kinds: o.Kinds}, agents: newAgents(o.Agent),
 		instances: map[instance.ID]*machine{}, owners: map[environs.Owner]*machine{},
-		used: map[slot]int{}, population: map[modelKey]map[string]int{}, tries: map[string]int{}, epochs: map[modelKey]int64{}, next: 1,
+		used: map[slot]int{}, population: map[modelKey]map[string]int{}, tries: map[string]int{}, epochs: map[modelKey]int64{}, hosted: map[instance.ID]map[instance.ID]bool{}, next: 1,
 	}
 	if r.has.Zones == nil {
 		r.has.Zones = DefaultZones()
@@ -107,6 +108,10 @@ func NewRack(o Options) (*Rack, error) {
 		return nil, errors.Annotate(err, "cannot open rack")
 	}
 	for _, m := range r.instances {
+		if r.adrift(m) {
+			r.displace(m) // it was ending together with its host
+			continue
+		}
 		r.boot(m)
 	}
 	return r, nil
@@ -209,6 +214,13 @@ func (r *Rack) throw(call Call, o environs.Owner) throw {
 func (r *Rack) place(m *machine) {
 	r.instances[m.ID] = m
 	r.owners[m.Owner] = m
+	if m.Host != "" {
+		if r.hosted[m.Host] == nil {
+			r.hosted[m.Host] = map[instance.ID]bool{}
+		}
+		r.hosted[m.Host][m.ID] = true
+		return
+	}
 	r.used[slot{m.Zone, m.Kind}]++
 	key := keyOf(m.Owner)
 	if r.population[key] == nil {
@@ -224,6 +236,12 @@ func (r *Rack) displace(m *machine) bool {
 	}
 	delete(r.instances, m.ID)
 	delete(r.owners, m.Owner)
+	if m.Host != "" {
+		if delete(r.hosted[m.Host], m.ID); len(r.hosted[m.Host]) == 0 {
+			delete(r.hosted, m.Host)
+		}
+		return true
+	}
 	r.used[slot{m.Zone, m.Kind}]--
 	r.population[keyOf(m.Owner)][m.Zone]--
 	return true
@@ -234,6 +252,7 @@ func (r *Rack) displace(m *machine) bool {
 func (r *Rack) boot(m *machine) {
 	a := m.Agent
 	a.Addresses = addresses(m.Number)
+	a.Host = &Host{rack: r, id: m.ID, key: keyOf(m.Owner)}
 	r.agents.start(m.ID, r.throw(CallBoot, m.Owner).delay, a)
 }
 
@@ -265,7 +284,14 @@ type ListRequest struct {
 	ControllerUUID string `json:"controller-uuid"`
 	ModelUUID      string `json:"model-uuid"`
 	Epoch          int64  `json:"epoch,omitempty"` // as in StartRequest
+
+	// Host is the machine whose direct containers to list; empty means the
+	// instances that are no containers, and Everywhere all of them.
+	Host instance.ID `json:"host,omitempty"`
 }
+
+// Everywhere stands for all hosts in a ListRequest.
+const Everywhere instance.ID = "*"
 
 // List returns the instances of one model, sorted by id.
 func (r *Rack) List(ctx context.Context, req ListRequest) ([]environs.Instance, error) {
@@ -283,7 +309,7 @@ func (r *Rack) List(ctx context.Context, req ListRequest) ([]environs.Instance, 
 	}
 	var out []environs.Instance
 	for _, m := range r.instances {
-		if keyOf(m.Owner) == key {
+		if (m.Host == req.Host || req.Host == Everywhere) && keyOf(m.Owner) == key {
 			out = append(out, r.instance(m))
 		}
 	}

@@ -24,6 +24,7 @@ type StartRequest struct {
 	Group       []instance.ID     `json:"group,omitempty"`     // to keep away from; empty means all of the model's
 	Tags        map[string]string `json:"tags,omitempty"`
 	Epoch       int64             `json:"epoch,omitempty"` // of the worker that asks; see Rack.admit
+	Host        instance.ID       `json:"host,omitempty"`  // for a container: where; empty means no container
 }
 
 // Validate returns an error satisfying errors.NotValid that names what is
@@ -88,7 +89,7 @@ func (r *Rack) admit(whose modelKey, epoch int64) error {
 	}
 	r.epochs[whose] = epoch
 	for _, m := range r.instances {
-		if !m.running && keyOf(m.Owner) == whose {
+		if !m.running && m.Host == "" && keyOf(m.Owner) == whose {
 			r.displace(m)
 		}
 	}
@@ -128,25 +129,13 @@ func (r *Rack) reserve(q StartRequest) (*machine, throw, error) {
 		}
 		return nil, throw{}, nil
 	}
-	where, err := r.has.parsePlacement(q.Placement)
-	if err != nil {
-		return nil, throw{}, err
-	}
-	kinds, err := r.has.fitting(q.Constraints)
-	if err != nil {
-		return nil, throw{}, err
-	}
-	t := r.throwStart(q.Owner, where.fail)
-	if t.fault == FaultBusy {
-		return nil, throw{}, failure(FaultBusy, "start of machine "+id, t.message)
-	}
-	zone, kind, err := r.room(q, where.zone, kinds, t)
+	zone, kind, t, err := r.where(q)
 	if err != nil {
 		return nil, throw{}, err
 	}
 	m := &machine{stored: stored{
 		ID: instance.ID(fmt.Sprintf("sim-%d", r.next)), Number: r.next, Owner: q.Owner,
-		Kind: kind, Zone: zone, Base: q.Base, Tags: maps.Clone(q.Tags), Agent: q.Agent,
+		Kind: kind, Zone: zone, Base: q.Base, Tags: maps.Clone(q.Tags), Agent: q.Agent, Host: q.Host,
 	}}
 	r.next++
 	r.place(m)
@@ -282,6 +271,7 @@ type StopRequest struct {
 	ModelUUID      string        `json:"model-uuid"`
 	IDs            []instance.ID `json:"ids"`
 	Epoch          int64         `json:"epoch,omitempty"` // as in StartRequest
+	Host           instance.ID   `json:"host,omitempty"`  // likewise
 }
 
 // Stop stops instances, as environs.InstanceBroker says. All are stopped at
@@ -336,7 +326,7 @@ func (r *Rack) Stop(ctx context.Context, q StopRequest) ([]error, error) {
 // caller holds r.mu.
 func (r *Rack) owned(q StopRequest, id instance.ID) *machine {
 	m := r.instances[id]
-	if m == nil || keyOf(m.Owner) != (modelKey{q.ControllerUUID, q.ModelUUID}) {
+	if m == nil || m.Host != q.Host || keyOf(m.Owner) != (modelKey{q.ControllerUUID, q.ModelUUID}) {
 		return nil
 	}
 	return m
@@ -361,5 +351,6 @@ func (r *Rack) end(q StopRequest, id instance.ID) error {
 	}
 	r.displace(m)
 	r.agents.stop(id)
+	r.endHosted(id)
 	return nil
 }

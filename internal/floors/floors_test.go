@@ -70,6 +70,7 @@ var floors = map[string]int{
 	"worker/lease":         5, // below the workers that hold one
 	"worker/*":             6,
 	"worker/containers":    7, // on top of the provisioner
+	"worker/simulatedhost": 7, // likewise
 
 	"worker/hostmanager/hostmanagertest": 7, // for tests alone
 	"cmd/*":                              9,

@@ -5,6 +5,7 @@ package faults_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,6 +71,45 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d machines live", len(living))
 	s.remove(false, living...)
 	s.settled()
+}
+
+// TestContainersUnderFaults kills every process while containers come and go, some
+// of them in containers, and ends a host by force.
+func TestContainersUnderFaults(t *testing.T) {
+	dice := dice(t)
+	b := everyCall(dice.Uint64(), 0.05)
+	b.Delays = map[simulated.Call]simulated.Distribution{
+		simulated.CallStart: delay(t, 100*time.Millisecond), simulated.CallStop: delay(t, 100*time.Millisecond),
+	}
+	s := newSite(t, siteConfig{behaviour: b, lease: 2 * time.Second})
+	hosts := s.add(3)
+	living := slices.Clone(hosts)
+	for range soak(2) {
+		for _, p := range []*process{s.controller, s.workers[0], s.rack} {
+			var fresh []string
+			for _, host := range hosts {
+				fresh = append(fresh, s.addInside(host, 2)...)
+			}
+			fresh = append(fresh, s.addInside(fresh[0], 1)...)
+			<-time.After(time.Duration(dice.IntN(1500)) * time.Millisecond)
+			p.kill()
+			if p == s.workers[0] {
+				p.start()
+			} else {
+				p.serve()
+			}
+			living = append(living, fresh...)
+			doomed := fresh[2 : 2+dice.IntN(len(fresh)-3)] // not those that the inner one is in
+			s.remove(dice.IntN(2) == 0, doomed...)
+			living = slices.DeleteFunc(living, func(id string) bool { return slices.Contains(doomed, id) })
+		}
+	}
+	s.settled(living...)
+	t.Logf("%d machines and containers live", len(living))
+	s.remove(true, hosts[0])
+	s.settled(slices.DeleteFunc(living, func(id string) bool {
+		return id == hosts[0] || strings.HasPrefix(id, hosts[0]+"/")
+	})...)
 }
 
 // disturb does something bad to one process.

@@ -261,17 +261,28 @@ func (s *site) identity(name string) string {
 // add adds machines and returns their ids.
 func (s *site) add(n int) []string {
 	s.t.Helper()
-	results, err := s.client().AddMachines(context.Background(), slices.Repeat([]params.AddMachineParams{{Jobs: []string{"JobHostUnits"}}}, n)...)
+	return s.addAll(slices.Repeat([]params.AddMachineParams{{Jobs: []string{"JobHostUnits"}}}, n)...)
+}
+
+func (s *site) addAll(specs ...params.AddMachineParams) []string {
+	s.t.Helper()
+	results, err := s.client().AddMachines(context.Background(), specs...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ids := make([]string, n)
+	ids := make([]string, len(specs))
 	for i, r := range results {
 		if ids[i] = r.Value; r.Err != nil {
 			s.t.Fatal(r.Err)
 		}
 	}
 	return ids
+}
+
+// addInside adds containers to a machine and returns their ids.
+func (s *site) addInside(host string, n int) []string {
+	s.t.Helper()
+	return s.addAll(slices.Repeat([]params.AddMachineParams{{Jobs: []string{"JobHostUnits"}, ParentID: host, ContainerType: "lxd"}}, n)...)
 }
 
 // remove asks for the end of machines.
@@ -318,7 +329,7 @@ func (s *site) status() map[string]params.MachineStatus {
 func (s *site) instances() map[string][]environs.Instance {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	list, err := s.machine.List(ctx, simulated.ListRequest{ControllerUUID: s.uuid, ModelUUID: s.model})
+	list, err := s.machine.List(ctx, simulated.ListRequest{ControllerUUID: s.uuid, ModelUUID: s.model, Host: simulated.Everywhere})
 	if err != nil {
 		return nil
 	}
