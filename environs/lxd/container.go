@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,9 +86,12 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 		return plan{}, err
 	}
 	agent := *p.InstanceConfig
-	if agent.APIAddresses, err = s.routes(ctx, n.Devices, agent.APIAddresses); err != nil {
+	inside, err := s.routes(ctx, n.Devices, agent.APIAddresses)
+	if err != nil {
 		return plan{}, err
 	}
+	agent.AgentBinaries = reroute(agent.AgentBinaries, agent.APIAddresses, inside)
+	agent.APIAddresses = known(inside)
 	params := userdata.Params{Config: &agent, FilesLaid: true, AgentLaid: s.hasAgent || e.options.AgentBinary != ""}
 	if !s.cloudInit && !params.AgentLaid {
 		return plan{}, errors.NewNotValid(nil, "an image without cloud-init needs a static agent: the worker was started without one, and "+HasAgentKey+" is not set")
@@ -157,10 +162,11 @@ func hardwareOf(h *host, info hostInfo, p environs.StartInstanceParams) (hardwar
 	return hc, unmet
 }
 
-// routes returns the addresses under which a container reaches the API, and adds
-// the devices that this takes.
+// routes returns, for each address of the API, the one under which a container
+// reaches it, or "" if none does, and adds the devices that this takes. It errs if
+// the API cannot be reached at all.
 func (s settings) routes(ctx context.Context, devices rest.Devices, addresses []string) ([]string, error) {
-	var out []string
+	out := make([]string, len(addresses))
 	for i, address := range addresses {
 		hostName, port, err := net.SplitHostPort(address)
 		if err != nil {
@@ -168,7 +174,7 @@ func (s settings) routes(ctx context.Context, devices rest.Devices, addresses []
 		}
 		if s.bridge {
 			if ip := net.ParseIP(hostName); hostName != "localhost" && (ip == nil || !ip.IsLoopback()) {
-				out = append(out, address)
+				out[i] = address
 			}
 			continue
 		}
@@ -178,19 +184,44 @@ func (s settings) routes(ctx context.Context, devices rest.Devices, addresses []
 			logger.Warningf("leaving out an API address: %v", err)
 			continue
 		}
-		inside := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
+		out[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
 		devices["slipway-api-"+strconv.Itoa(i)] = map[string]string{
-			"type": "proxy", "bind": "instance", "listen": "tcp:" + inside, "connect": "tcp:" + net.JoinHostPort(resolved[0], port),
+			"type": "proxy", "bind": "instance", "listen": "tcp:" + out[i], "connect": "tcp:" + net.JoinHostPort(resolved[0], port),
 		}
-		out = append(out, inside)
 	}
-	if len(out) == 0 && s.bridge {
+	if len(known(out)) == 0 && s.bridge {
 		return nil, errors.Errorf("none of the API's addresses %s is reachable from a container: have the controller listen on the bridge, or reset %s", strings.Join(addresses, ", "), BridgeKey)
 	}
-	if len(out) == 0 {
+	if len(known(out)) == 0 {
 		return nil, errors.Errorf("none of the API's addresses %s is known to the resolver", strings.Join(addresses, ", "))
 	}
 	return out, nil
+}
+
+// known returns the addresses that are not empty.
+func known(addresses []string) []string {
+	return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return a == "" })
+}
+
+// reroute returns packages of the agent with addresses of the API replaced by
+// those under which a container reaches them. What it cannot reach is left out.
+func reroute(all []environs.AgentBinary, addresses, inside []string) []environs.AgentBinary {
+	var out []environs.AgentBinary
+	for _, b := range all {
+		u, err := url.Parse(b.URL)
+		if err != nil {
+			continue // it leads nowhere
+		}
+		if i := slices.Index(addresses, u.Host); i >= 0 {
+			if inside[i] == "" {
+				continue
+			}
+			u.Host = inside[i]
+			b.URL = u.String()
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 // instanceOf returns what is known of a container, but for its addresses.

@@ -11,11 +11,13 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/binaries"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/lxd/lxdtest"
+	"github.com/slipway-project/slipway/environs/providertest"
 	"github.com/slipway-project/slipway/internal/golden"
 )
 
@@ -282,6 +284,37 @@ func TestInstancesHaveAddressesAndHardware(t *testing.T) {
 	got, err := f.environ.Instances(t.Context(), []instance.ID{started.ID})
 	if err != nil || len(got[0].Addresses) != 1 || got[0].Addresses[0].Value != "10.9.8.7" {
 		t.Errorf("Instances = %+v, %v, want the address 10.9.8.7", got, err)
+	}
+}
+
+// A container downloads its agent by the way that it reaches the API.
+func TestDownloadsGoTheContainersWay(t *testing.T) {
+	f := newFixture(t, map[string]any{lxd.CloudInitKey: true}, "a")
+	// A worker without a static agent.
+	provider := lxd.New(lxd.Options{Hosts: map[string]string{"a": f.servers["a"].Address}})
+	environ, err := provider.Open(t.Context(), environs.OpenParams{ControllerUUID: providertest.Site, Config: f.config(map[string]any{lxd.CloudInitKey: true})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.params("0", "")
+	if _, err := environ.StartInstance(t.Context(), p); err == nil || environs.ClassOf(err) != environs.Permanent {
+		t.Errorf("StartInstance without any agent = %v, want a permanent error", err)
+	}
+	p.InstanceConfig.APIAddresses = []string{"127.0.0.1:4711", "[::1]:4712"}
+	for _, host := range []string{"127.0.0.1:4711", "[::1]:4712"} {
+		p.InstanceConfig.AgentBinaries = append(p.InstanceConfig.AgentBinaries, environs.AgentBinary{
+			Version: binaries.Version{Number: binaries.Number{Major: 2}, Series: "noble", Arch: "amd64"},
+			URL:     "https://" + host + "/tools/2.0.0-noble-amd64", SHA256: strings.Repeat("ab", 32), Size: 1,
+		})
+	}
+	if _, err := environ.StartInstance(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	sources := f.container("a").Files["/var/lib/slipway/install.json"].Content
+	for _, want := range []string{`"port": "17070"`, `"port": "17071"`} {
+		if !strings.Contains(sources, want) || strings.Contains(sources, "471") {
+			t.Errorf("the installer is told %s, want %s in it and no port from outside", sources, want)
+		}
 	}
 }
 

@@ -143,6 +143,10 @@ func (c *controller) APIAddresses(context.Context) ([]string, error) {
 	return []string{"127.0.0.1:17070", "127.0.0.1:17999"}, nil
 }
 
+func (c *controller) FindTools(context.Context, params.FindToolsParams) ([]params.Tools, error) {
+	return nil, errors.NotFoundf("tools")
+}
+
 func (c *controller) CACert(context.Context) (string, error) { return "CA", nil }
 
 // each answers a call about containers.

@@ -51,12 +51,14 @@ type writing interface {
 }
 
 // addressing has what the agents of started machines are told of the
-// controller, and the model's configuration.
+// controller, where the agents themselves are to be had, and the model's
+// configuration.
 type addressing interface {
 	APIAddresses(ctx context.Context) ([]string, error)
 	CACert(ctx context.Context) (string, error)
 	ModelConfig(ctx context.Context) (map[string]any, error)
 	DistributionGroup(ctx context.Context, ids ...string) ([]api.Result[[]instance.ID], error)
+	FindTools(ctx context.Context, want params.FindToolsParams) ([]params.Tools, error)
 }
 
 var _ API = (*apiprovisioner.Client)(nil)

@@ -74,6 +74,7 @@ type fakeAPI struct {
 	recordErr     func(id string) error
 	lifeErr       func(id string) error
 	transientErr  error
+	tools         []params.Tools
 	calls         map[string]int
 }
 
@@ -316,6 +317,15 @@ func (f *fakeAPI) Remove(_ context.Context, ids ...string) ([]error, error) {
 func (f *fakeAPI) APIAddresses(context.Context) ([]string, error) {
 	return []string{"127.0.0.1:17070"}, nil
 }
+func (f *fakeAPI) FindTools(context.Context, params.FindToolsParams) ([]params.Tools, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls["FindTools"]++
+	if len(f.tools) == 0 {
+		return nil, errors.NotFoundf("tools")
+	}
+	return f.tools, nil
+}
 func (f *fakeAPI) CACert(context.Context) (string, error) { return "PEM", nil }
 func (f *fakeAPI) ModelConfig(context.Context) (map[string]any, error) {
 	f.mu.Lock()
@@ -333,7 +343,8 @@ type fakeBroker struct {
 	last      int
 	log       []string // "start 3 i-1", "stop i-1"
 	atOnce    int
-	most      int // starts at once, at the most
+	most      int                    // starts at once, at the most
+	packages  []environs.AgentBinary // that the last machine was told of
 
 	startErr func(ctx context.Context, machineID string, try int) error // nil means success
 	stopErr  func(id instance.ID, try int) error
@@ -394,6 +405,7 @@ func (b *fakeBroker) StartInstance(ctx context.Context, p environs.StartInstance
 	b.last++
 	i := environs.Instance{ID: instance.ID(fmt.Sprintf("i-%d", b.last)), Owner: p.Owner, Nonce: p.InstanceConfig.Nonce, Status: status.Running}
 	b.instances[i.ID] = i
+	b.packages = p.InstanceConfig.AgentBinaries
 	b.log = append(b.log, fmt.Sprintf("start %s %s", id, i.ID))
 	if b.lost != nil {
 		if err := b.lost(id, try); err != nil {

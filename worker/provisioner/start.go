@@ -14,6 +14,7 @@ import (
 
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/base"
+	"github.com/slipway-project/slipway/core/binaries"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/status"
@@ -211,7 +212,43 @@ func (t *task) agentConfig(ctx context.Context) (environs.InstanceConfig, error)
 		ModelUUID: t.cfg.owner.ModelUUID, ControllerUUID: t.cfg.owner.ControllerUUID,
 	}
 	c.Configure(t.cfg.model())
-	return c, nil
+	c.AgentBinaries, err = t.agentBinaries(ctx)
+	return c, errors.Trace(err)
+}
+
+// agentBinaries returns the packages of the agent that the controller keeps. None
+// is no error: many machines have their agent from elsewhere, and a provider that
+// needs one says so.
+func (t *task) agentBinaries(ctx context.Context) ([]environs.AgentBinary, error) {
+	tools, err := t.cfg.api.FindTools(ctx, params.FindToolsParams{Major: -1, Minor: -1})
+	if err != nil && !errors.Is(err, errors.NotFound) {
+		return nil, errors.Trace(err)
+	}
+	var out []environs.AgentBinary
+	for _, b := range tools {
+		version, err := binaries.Parse(b.Version)
+		if err != nil {
+			logger.Warningf("passing over an agent binary: %v", err)
+			continue
+		}
+		out = append(out, environs.AgentBinary{Version: version, URL: b.URL, SHA256: b.SHA256, Size: b.Size})
+	}
+	return out, nil
+}
+
+// newest returns those of the packages that are for a series, in the newest
+// version that there is for it. An architecture of "" means any.
+func newest(all []environs.AgentBinary, series, arch string) []environs.AgentBinary {
+	fits := slices.DeleteFunc(slices.Clone(all), func(b environs.AgentBinary) bool {
+		return b.Version.Series != series || arch != "" && b.Version.Arch != arch
+	})
+	var best binaries.Number
+	for _, b := range fits {
+		if b.Version.Number.Compare(best) > 0 {
+			best = b.Version.Number
+		}
+	}
+	return slices.DeleteFunc(fits, func(b environs.AgentBinary) bool { return b.Version.Number != best })
 }
 
 // prepare asks what each machine is to be like, and sets the password that its
@@ -278,6 +315,11 @@ func (t *task) startOne(a attempt, agent environs.InstanceConfig) (environs.Star
 	for _, j := range a.info.Jobs {
 		agent.Jobs = append(agent.Jobs, job.Job(j))
 	}
+	arch := ""
+	if a.info.Constraints.Arch != nil {
+		arch = *a.info.Constraints.Arch
+	}
+	agent.AgentBinaries = newest(agent.AgentBinaries, a.info.Series, arch)
 	owner := t.cfg.owner
 	owner.MachineID = a.id
 	return t.cfg.broker.StartInstance(a.ctx, environs.StartInstanceParams{

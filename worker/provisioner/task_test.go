@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/params"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,6 +57,28 @@ func dies(m *fakeMachine)    { m.life = life.Dead }
 func isDying(m *fakeMachine) { m.life = life.Dying }
 func provisioned(id instance.ID) func(*fakeMachine) {
 	return func(m *fakeMachine) { m.instance, m.nonce = id, "n" }
+}
+
+// A machine is told of the newest agent for its series, at every address.
+func TestMachineIsToldWhereItsAgentIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		for _, v := range []string{"2.0.0-jammy-amd64", "2.1.0-jammy-amd64", "2.1.0-jammy-amd64", "2.1.0-jammy-arm64", "2.2.0-noble-amd64", "no version"} {
+			f.tools = append(f.tools, params.Tools{Version: v, URL: "https://c/" + v, SHA256: "ab", Size: 1})
+		}
+		run(t, f, b, nil)
+		wait(time.Second)
+		var got []string
+		for _, p := range b.packages {
+			got = append(got, p.Version.String())
+		}
+		if want := []string{"2.1.0-jammy-amd64", "2.1.0-jammy-amd64", "2.1.0-jammy-arm64"}; !slices.Equal(got, want) {
+			t.Errorf("machine 0 was told of %q, want %q", got, want)
+		}
+		if f.calls["FindTools"] != 1 {
+			t.Errorf("%d calls of FindTools, want 1", f.calls["FindTools"])
+		}
+	})
 }
 
 func TestPendingMachineIsStartedAndRecorded(t *testing.T) {
