@@ -95,7 +95,7 @@ func TestBothEndsAreWrittenLast(t *testing.T) {
 }
 
 func TestAWrongImageNeverBoots(t *testing.T) {
-	content := diskImage(4 * mib)
+	content := diskImage(3*mib + 12*1024)
 	truncated := func(name string) []byte {
 		b := packers[name](t, content)
 		return b[:len(b)-len(b)/3]
@@ -111,9 +111,9 @@ func TestAWrongImageNeverBoots(t *testing.T) {
 		{"wrong checksum, zstd", packers["zstd"](t, content), config.Image{Checksum: sha(content)}, 8 * mib, image.ErrMismatch},
 		{"wrong checksum, qcow2", packers["qcow2"](t, content), config.Image{Checksum: sha(content)}, 8 * mib, image.ErrMismatch},
 		{"wrong checksum of content", packers["gzip"](t, content), config.Image{Checksum: sha([]byte("x")), Of: config.OfContent}, 8 * mib, image.ErrMismatch},
-		{"too large, raw", content, config.Image{Unverified: true}, 3 * mib, image.ErrTooLarge},
-		{"too large, zstd", packers["zstd"](t, content), config.Image{Unverified: true}, 3 * mib, image.ErrTooLarge},
-		{"too large, qcow2", packers["qcow2"](t, content), config.Image{Unverified: true}, 3 * mib, image.ErrTooLarge},
+		{"too large, raw", content, config.Image{Unverified: true}, 2 * mib, image.ErrTooLarge},
+		{"too large, zstd", packers["zstd"](t, content), config.Image{Unverified: true}, 2 * mib, image.ErrTooLarge},
+		{"too large, qcow2", packers["qcow2"](t, content), config.Image{Unverified: true}, 2 * mib, image.ErrTooLarge},
 		{"cut gzip", truncated("gzip"), config.Image{Unverified: true}, 8 * mib, image.ErrMismatch},
 		{"cut zstd", truncated("zstd"), config.Image{Unverified: true}, 8 * mib, image.ErrMismatch},
 		{"cut xz", truncated("xz"), config.Image{Unverified: true}, 8 * mib, image.ErrMismatch},
@@ -175,7 +175,7 @@ func TestTheContentsHashOfQcow2CoversItsHoles(t *testing.T) {
 }
 
 func TestACutConnectionIsResumed(t *testing.T) {
-	content := diskImage(3 * mib)
+	content := diskImage(3*mib + 12*1024)
 	for name, pack := range packers {
 		t.Run(name, func(t *testing.T) {
 			file := pack(t, content)
