@@ -166,11 +166,12 @@ func (f *fakeSite) addMachine(p params.AddMachineParams) (string, error) {
 		} else {
 			f.next++
 		}
+		now := time.Now()
 		f.machines[id] = &params.MachineStatus{ID: id, InstanceID: "pending", Jobs: p.Jobs, Series: "jammy",
 			Base:        &params.Base{Name: "ubuntu", Channel: "22.04/stable"},
 			Constraints: p.Constraints.String(), Containers: map[string]params.MachineStatus{},
-			AgentStatus:    params.DetailedStatus{Status: "pending", Data: map[string]any{}, Since: &epoch},
-			InstanceStatus: params.DetailedStatus{Status: "pending", Data: map[string]any{}, Since: &epoch}}
+			AgentStatus:    params.DetailedStatus{Status: "pending", Data: map[string]any{}, Since: &now},
+			InstanceStatus: params.DetailedStatus{Status: "pending", Data: map[string]any{}, Since: &now}}
 	})
 	return id, err
 }

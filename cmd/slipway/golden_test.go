@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,36 @@ func TestTablesForPeople(t *testing.T) {
 		out.WriteByte('\n')
 	}
 	golden.Check(t, "show-machine.tabular.golden", out.String())
+}
+
+func TestMachinesThatTakeTooLongNeedAttention(t *testing.T) {
+	f := newFakeSite(apitest.NewServer(t, apitest.Options{}))
+	machine := func(id, instance, status, message string) {
+		f.machines[id] = &params.MachineStatus{ID: id, InstanceID: instance, AgentStatus: params.DetailedStatus{Status: "pending", Since: &epoch},
+			InstanceStatus: params.DetailedStatus{Status: status, Info: message, Since: &epoch}}
+	}
+	machine("0", "pending", "pending", "")
+	machine("0/lxd/0", "pending", "pending", "")
+	machine("1", "pending", "allocating", "copying the image")
+	machine("2", "i-2", "running", "")
+	full, err := f.fullStatus(t.Context(), apitest.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, after := range []time.Duration{time.Minute, 2 * time.Minute, 21 * time.Minute, 31 * time.Minute} {
+		now := epoch.Add(after)
+		view := viewStatus(full.(params.FullStatus), chosen{site: site{name: "slipway"}, uuid: apitest.ModelUUID})
+		view.addOverdue(now)
+		fmt.Fprintf(&out, "after %v:\n", after)
+		each(view.Machines, func(id string, m *machineView) {
+			if m.Attention != nil {
+				m.describe(&out, id, now)
+			}
+		})
+		out.WriteByte('\n')
+	}
+	golden.Check(t, "overdue.golden", out.String())
 }
 
 func TestRoughly(t *testing.T) {

@@ -231,7 +231,7 @@ func (a *app) retryProvisioning(ctx context.Context, ids []string) error {
 	}
 	defer conn.Close() // nothing is under way
 	if len(ids) == 0 {
-		if ids, err = inError(ctx, conn, c); err != nil {
+		if ids, err = a.inError(ctx, conn, c); err != nil {
 			return err
 		}
 		if len(ids) == 0 {
@@ -255,8 +255,8 @@ func (a *app) retryProvisioning(ctx context.Context, ids []string) error {
 }
 
 // inError returns the ids of the machines that are in error.
-func inError(ctx context.Context, conn *api.Conn, c chosen) ([]string, error) {
-	view, err := fetchStatus(ctx, conn, c, nil)
+func (a *app) inError(ctx context.Context, conn *api.Conn, c chosen) ([]string, error) {
+	view, err := a.fetchStatus(ctx, conn, c, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -113,17 +113,18 @@ func (a *app) status(ctx context.Context, ids []string) (statusView, error) {
 		return statusView{}, err
 	}
 	defer conn.Close() // nothing is under way
-	return fetchStatus(ctx, conn, c, ids)
+	return a.fetchStatus(ctx, conn, c, ids)
 }
 
 // fetchStatus asks for the status of a model, or of the machines ids, all of
 // which must exist.
-func fetchStatus(ctx context.Context, conn *api.Conn, c chosen, ids []string) (statusView, error) {
+func (a *app) fetchStatus(ctx context.Context, conn *api.Conn, c chosen, ids []string) (statusView, error) {
 	full, err := client.New(conn).FullStatus(ctx, ids...)
 	if err != nil {
 		return statusView{}, saying(err, "cannot get the status")
 	}
 	view := viewStatus(full, c)
+	view.addOverdue(a.now())
 	for _, id := range ids {
 		if find(view.Machines, id) == nil {
 			return statusView{}, missing(id, c)
@@ -143,7 +144,7 @@ func (a *app) showMachines(ctx context.Context, f format, ids []string) error {
 		return err
 	}
 	defer conn.Close() // nothing is under way
-	view, err := fetchStatus(ctx, conn, c, ids)
+	view, err := a.fetchStatus(ctx, conn, c, ids)
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (a *app) watchStatus(ctx context.Context, f format, ids []string) error {
 					return w.Wait()
 				}
 			}
-			view, err := fetchStatus(ctx, conn, c, ids)
+			view, err := a.fetchStatus(ctx, conn, c, ids)
 			if errors.Is(err, errors.NotFound) || errors.Is(err, errors.Unauthorized) {
 				failure = err
 				return nil // and it will not get better

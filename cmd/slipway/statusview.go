@@ -76,6 +76,8 @@ type attention struct {
 	Tries   int        `json:"tries,omitempty"`    // so far; 0 means unknown
 	NextTry *time.Time `json:"next-try,omitempty"` // nil means none is planned
 	Do      string     `json:"do"`
+
+	overdue bool // whether nothing is wrong but the time
 }
 
 // viewStatus turns the server's answer into what is shown.
@@ -148,6 +150,44 @@ func attentionOf(id string, m *machineView) *attention {
 	return nil
 }
 
+// How long a machine may take until something counts as wrong.
+const (
+	untakenTime = time.Minute      // until a provisioner takes it up
+	startTime   = 30 * time.Minute // until it has an instance
+	bootTime    = 20 * time.Minute // from then on, until its agent reports
+)
+
+// addOverdue adds what is wrong with machines that are on their way for too long.
+func (v statusView) addOverdue(now time.Time) {
+	each(v.Machines, func(id string, m *machineView) {
+		agent, inst := m.AgentStatus, m.InstanceStatus
+		if m.Attention != nil || agent.Life != "" || agent.Current != string(status.Pending) || inst.Since == nil {
+			return
+		}
+		giveUp := fmt.Sprintf("\"slipway remove-machine %s\" gives it up", id)
+		a := attention{Since: inst.Since, overdue: true}
+		limit := bootTime
+		switch {
+		case m.InstanceID != unprovisioned:
+			a.What, a.Why = "not reporting yet", firstOf(agent.Message, "it has an instance, and its agent has not logged in since")
+			a.Do = "look at the instance's console: has it booted, and does it reach the controller? " + giveUp
+		case inst.Current == string(status.Pending) && inst.Message == "":
+			a.What, a.Why, limit = "not taken up yet", "no provisioner has looked at it", untakenTime
+			a.Do = "see that provisionerd runs; \"slipway debug-log -m controller --include-module slipway.worker\" shows what it does"
+			if host := tag.Parent(id); host != "" {
+				a.Why = "the agent of machine " + host + " has not looked at it"
+				a.Do = fmt.Sprintf("see that machine %s is started, and can have such containers: \"slipway show-machine %s\"", host, host)
+			}
+		default:
+			a.What, a.Why, limit = "starting for long", firstOf(inst.Message, "its instance is being started"), startTime
+			a.Do = "see whether the provider makes progress; " + giveUp
+		}
+		if now.Sub(*inst.Since) > limit {
+			m.Attention = &a
+		}
+	})
+}
+
 // addData takes over what the data of statuses says of further tries. A machine
 // that waits for its next try then needs attention too.
 func (m *machineView) addData(id string, data ...map[string]any) {
@@ -158,7 +198,7 @@ func (m *machineView) addData(id string, data ...map[string]any) {
 		if tries == 0 && err != nil {
 			continue
 		}
-		if m.Attention == nil {
+		if m.Attention == nil || m.Attention.overdue {
 			m.Attention = &attention{What: "not started yet", Why: m.InstanceStatus.Message, Since: m.InstanceStatus.Since,
 				Do: fmt.Sprintf("wait for the next try; \"slipway remove-machine %s\" gives it up", id)}
 		}
@@ -315,6 +355,8 @@ func (m *machineView) describe(w io.Writer, id string, now time.Time) {
 			add("  next try", fmt.Sprintf("%s (in %s)", a.NextTry.Format(time.RFC3339), roughly(a.NextTry.Sub(now))))
 		} else if a.What == whatError {
 			add("  next try", "none is planned")
+		} else {
+			add("  next try", "by itself, as soon as it can be")
 		}
 		add("  do", a.Do)
 	}
