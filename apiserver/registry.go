@@ -52,8 +52,6 @@ var (
 
 	managers = who{"managers", func(a common.Authorizer) bool { return a.AuthModelManager() }}
 
-	superusers = who{"superusers", func(a common.Authorizer) bool { return a.ControllerAccess().Includes(access.Superuser) }}
-
 	managersAndSuperusers = who{"managers and superusers", func(a common.Authorizer) bool {
 		return a.AuthModelManager() || a.ControllerAccess().Includes(access.Superuser)
 	}}

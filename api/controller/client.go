@@ -1,4 +1,4 @@
-// Package controller asks the Controller facade, version 3: the site as a whole.
+// Package controller asks the Controller facade, version 5: the site as a whole.
 package controller
 
 import (
@@ -19,14 +19,29 @@ type Client struct {
 // New returns a client that uses a connection to a controller.
 func New(c api.Caller) *Client { return &Client{caller: c} }
 
+func (c *Client) call(ctx context.Context, method string, args, result any) error {
+	return errors.Trace(c.caller.Call(ctx, rpc.Request{Type: "Controller", Version: 5, Method: method}, args, result))
+}
+
+// Config returns the settings of the site.
+func (c *Client) Config(ctx context.Context) (map[string]any, error) {
+	var r params.ModelConfigResult
+	err := c.call(ctx, "ControllerConfig", nil, &r)
+	return r.Config, err
+}
+
+// SetConfig changes settings of the site, all or none.
+func (c *Client) SetConfig(ctx context.Context, settings map[string]any) error {
+	return c.call(ctx, "ConfigSet", params.ControllerConfigSet{Config: settings}, nil)
+}
+
 // ModifyAccess gives or takes, as action says, access of a user, given by tag, to
 // the site.
 func (c *Client) ModifyAccess(ctx context.Context, userTag, action, level string) error {
 	args := params.ModifyControllerAccessRequest{Changes: []params.ModifyControllerAccess{{UserTag: userTag, Action: action, Access: level}}}
 	var r params.ErrorResults
-	err := c.caller.Call(ctx, rpc.Request{Type: "Controller", Version: 3, Method: "ModifyControllerAccess"}, args, &r)
-	if err != nil {
-		return errors.Trace(err)
+	if err := c.call(ctx, "ModifyControllerAccess", args, &r); err != nil {
+		return err
 	}
 	return api.OneError(api.ErrorsOf(r, 1))
 }

@@ -1,5 +1,5 @@
-// Package controller is the facade Controller, version 3: the site as a whole, for
-// superusers.
+// Package controller is the facade Controller, versions 3 and 5: the site as a
+// whole. Most of it is for superusers. Version 5 is version 3 with ConfigSet.
 package controller
 
 import (
@@ -25,25 +25,37 @@ type User interface {
 	SetAccess(ctx context.Context, level access.Controller) error
 }
 
-// Controller is the facade of one connection.
+// Controller is what changes who may do what. The facade has more.
 type Controller struct {
 	backend  Backend
 	auth     common.Authorizer
 	sessions common.Sessions
 }
 
-// newController returns the facade, or ErrPerm if the caller is no superuser.
+// newController returns its part of the facade, or ErrPerm if the caller is no
+// person.
 func newController(backend Backend, c common.Connection) (*Controller, error) {
-	if !common.AuthClient(c.Auth) || !c.Auth.ControllerAccess().Includes(access.Superuser) {
+	if !common.AuthClient(c.Auth) {
 		return nil, common.ErrPerm
 	}
 	return &Controller{backend, c.Auth, c.Sessions}, nil
 }
 
+// superuser returns ErrPerm unless the caller is one.
+func (c *Controller) superuser() error {
+	if !c.auth.ControllerAccess().Includes(access.Superuser) {
+		return common.ErrPerm
+	}
+	return nil
+}
+
 // ModifyControllerAccess gives users access to the site, or takes some of it: all
 // but login, since who may not log in is disabled instead. Who loses some is
-// disconnected, and nobody can take their own.
+// disconnected, and nobody can take their own. It is for superusers.
 func (c *Controller) ModifyControllerAccess(ctx context.Context, args params.ModifyControllerAccessRequest) (params.ErrorResults, error) {
+	if err := c.superuser(); err != nil {
+		return params.ErrorResults{}, err
+	}
 	results := make([]params.ErrorResult, len(args.Changes))
 	for i, change := range args.Changes {
 		results[i].Error = common.ServerError(c.modify(ctx, change))

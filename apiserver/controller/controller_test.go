@@ -21,7 +21,7 @@ func TestModifyControllerAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := facadetest.Connect(t, facadetest.Superuser)
-	c, err := controller.New(site.Management, conn)
+	c, err := controller.NewV3(site.Management, conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +54,15 @@ func TestModifyControllerAccess(t *testing.T) {
 	facadetest.Equal(t, "connections ended", conn.Sessions.(*facadetest.Sessions).Dropped, "user-bob")
 }
 
-func TestControllerIsForSuperusers(t *testing.T) {
+func TestOnlySuperusersModifyAccess(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
-	for _, who := range []facadetest.Caller{facadetest.Manager, facadetest.Reader, {Tag: "user-bob", Controller: access.AddModel}} {
-		if _, err := controller.New(site.Management, facadetest.Connect(t, who)); !errors.Is(err, errors.Unauthorized) {
-			t.Errorf("New for %s = %v, want it denied", who.Tag, err)
+	for _, who := range []facadetest.Caller{facadetest.Reader, {Tag: "user-bob", Controller: access.AddModel}} {
+		c, err := controller.NewV3(site.Management, facadetest.Connect(t, who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ModifyControllerAccess(context.Background(), params.ModifyControllerAccessRequest{}); !errors.Is(err, errors.Unauthorized) {
+			t.Errorf("ModifyControllerAccess by %+v = %v, want it denied", who, err)
 		}
 	}
 }

@@ -135,6 +135,8 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 		a.addUserCommand(), a.changeUserPasswordCommand(), a.usersCommand(), a.disableUserCommand(), a.enableUserCommand(),
 		a.grantCommand(), a.revokeCommand(),
 		a.addWorkerCommand(), a.removeWorkerCommand(),
+		a.addSpaceCommand(), a.addSubnetCommand(), a.spacesCommand(), a.subnetsCommand(),
+		a.imageMetadataCommand(), a.uploadAgentCommand(), a.controllerConfigCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -12,10 +12,12 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/client"
+	"github.com/slipway-project/slipway/api/machinemanager"
 	"github.com/slipway-project/slipway/core/base"
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/placement"
+	"github.com/slipway-project/slipway/core/size"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/params"
 )
@@ -39,6 +41,7 @@ type addMachineFlags struct {
 	base        string
 	to          string
 	group       string
+	disks       []string
 }
 
 func (a *app) addMachineCommand() *cobra.Command {
@@ -55,6 +58,7 @@ Machines of the same --group are kept apart where there is a choice.`,
 		Example: `  slipway add-machine
   slipway add-machine -n 5 --constraints "mem=4G cores=2 arch=amd64"
   slipway add-machine --base ubuntu@22.04 --to zone=z1
+  slipway add-machine --disks 2,10G --disks fast,100G
   slipway add-machine --to lxd:3`,
 		Args: takes(0, 0),
 	}
@@ -63,6 +67,7 @@ Machines of the same --group are kept apart where there is a choice.`,
 	cmd.Flags().StringVar(&flags.base, "base", "", "operating system, such as ubuntu@22.04; without it the model's default")
 	cmd.Flags().StringVar(&flags.to, "to", "", "where to: ID, TYPE:ID, TYPE or zone=NAME")
 	cmd.Flags().StringVar(&flags.group, "group", "", "distribution group")
+	cmd.Flags().StringArrayVar(&flags.disks, "disks", nil, "volumes to make with each: [POOL,][COUNT,]SIZE; may be repeated")
 	f := formatFlag(cmd)
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		p, err := flags.params()
@@ -94,6 +99,13 @@ func (f addMachineFlags) params() (params.AddMachineParams, error) {
 			return out, errors.WithType(err, errUsage)
 		}
 	}
+	for _, text := range f.disks {
+		d, err := parseDisk(text)
+		if err != nil {
+			return out, err
+		}
+		out.Disks = append(out.Disks, d)
+	}
 	to, err := placement.Parse(f.to)
 	if err != nil {
 		return out, errors.WithType(err, errUsage)
@@ -106,6 +118,25 @@ func (f addMachineFlags) params() (params.AddMachineParams, error) {
 		out.Placement = &params.Placement{Scope: to.Scope, Directive: to.Directive}
 	}
 	return out, nil
+}
+
+// parseDisk reads volumes as --disks takes them: a size with its unit, and
+// before it how many and from which pool.
+func parseDisk(text string) (params.Disk, error) {
+	d := params.Disk{Count: 1}
+	for _, part := range strings.Split(text, ",") {
+		if n, err := size.ParseCount(part); err == nil && part != "" {
+			d.Count = n
+		} else if mib, err := size.ParseMiB(part); err == nil && part != "" {
+			d.Size = mib
+		} else if d.Pool = part; part == "" {
+			return d, usagef("--disks %q has an empty part: use a form such as 2,10G", text)
+		}
+	}
+	if d.Size == 0 || d.Count == 0 {
+		return d, usagef("--disks %q does not say how many disks of which size: use a form such as 10G or fast,2,10G", text)
+	}
+	return d, nil
 }
 
 // addMachines adds n machines of a kind.
@@ -123,7 +154,11 @@ func (a *app) addMachines(ctx context.Context, f format, p params.AddMachinePara
 	var broken error
 	for left := n; left > 0 && broken == nil; left -= batch {
 		var results []api.Result[string]
-		results, broken = client.New(conn).AddMachines(ctx, slices.Repeat([]params.AddMachineParams{p}, min(left, batch))...)
+		add := client.New(conn).AddMachines
+		if len(p.Disks) > 0 {
+			add = machinemanager.New(conn).AddMachines // the other one does not look at disks
+		}
+		results, broken = add(ctx, slices.Repeat([]params.AddMachineParams{p}, min(left, batch))...)
 		for _, r := range results {
 			if r.Err != nil {
 				failures = append(failures, r.Err.Error())

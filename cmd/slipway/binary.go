@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/juju/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/core/binaries"
+)
+
+func (a *app) uploadAgentCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "upload-agent FILE --version VERSION",
+		Short: "Give the controller an agent binary for machines",
+		Long: `Give the controller an agent binary, which machines then download. You must be a
+superuser of the controller. A version can be uploaded once; the same file again is fine.`,
+		Example: `  slipway upload-agent agent.tgz --version 2.0.0-jammy-amd64`,
+		Args:    takes(1, 1),
+	}
+	text := cmd.Flags().String("version", "", "such as 2.0.0-jammy-amd64; required")
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		version, err := binaries.Parse(*text)
+		if err != nil {
+			return usagef("--version %q is not the version of an agent binary: use a form such as 2.0.0-jammy-amd64", *text)
+		}
+		file, err := os.Open(args[0])
+		if err != nil {
+			return errors.Annotate(err, "cannot read the agent binary")
+		}
+		defer file.Close() // it was read only
+		sum := sha256.New()
+		size, err := io.Copy(sum, file)
+		if err == nil {
+			_, err = file.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			return errors.Annotate(err, "cannot read the agent binary")
+		}
+		s, err := a.site()
+		if err != nil {
+			return err
+		}
+		kept, err := api.UploadBinary(ctx, a.info(s, ""), api.Upload{
+			Version: version.String(), Content: file, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)),
+		})
+		if err != nil {
+			return saying(err, "cannot upload agent binary %s", version)
+		}
+		fmt.Fprintf(a.stdout, "uploaded agent binary %s: %d bytes, SHA-256 %s\n", kept.Version, kept.Size, kept.SHA256)
+		return nil
+	})
+	return cmd
+}
