@@ -51,11 +51,11 @@ func getKernel(t *testing.T) kernel {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	depends := tool(t, dir, "apt-cache", "depends", "linux-image-cloud-amd64")
-	name := ""
-	for _, line := range strings.Split(depends, "\n") {
-		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); ok && name == "" {
-			name = p
+	name := kernelPackage(dir)
+	if name == "" { // apt has no lists yet
+		tool(t, dir, "apt-get", "-q", "update")
+		if name = kernelPackage(dir); name == "" {
+			t.Fatal("apt knows no linux-image-cloud-amd64")
 		}
 	}
 	root := filepath.Join(dir, name)
@@ -74,6 +74,23 @@ func getKernel(t *testing.T) kernel {
 	}
 	version := strings.TrimPrefix(name, "linux-image-")
 	return kernel{image: filepath.Join(root, "boot/vmlinuz-"+version), modules: filepath.Join(root, "lib/modules", version), version: version}
+}
+
+// kernelPackage returns the package that Debian's kernel for clouds stands for, "" if
+// apt does not know.
+func kernelPackage(dir string) string {
+	cmd := exec.Command("apt-cache", "depends", "linux-image-cloud-amd64")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); ok {
+			return p
+		}
+	}
+	return ""
 }
 
 // buildInstaller builds the installer's EFI image.
