@@ -29,8 +29,8 @@ type agentKey struct {
 // maxLeft bounds how many agents are remembered that have gone.
 const maxLeft = 100_000
 
-// presence knows which agents are connected to this server: an agent is there while
-// its connection is, and a little longer.
+// presence knows which agents are connected: an agent is there while its connection
+// is, and a little longer, or while another server of the site says that it is there.
 type presence struct {
 	settled time.Time // from then on, who is not there is gone
 	settle  *time.Timer
@@ -40,6 +40,7 @@ type presence struct {
 	left     map[agentKey]time.Time             // when the last connection ended of those that are not there
 	watchers map[string]map[*agentsWatcher]bool // by model
 	closed   bool
+	shared   shared
 }
 
 // agentPresence is an agent that is there.
@@ -83,7 +84,7 @@ func (p *presence) AgentAlive(modelUUID string, t tag.Tag) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := agentKey{modelUUID, t}
-	if p.agents[k] != nil {
+	if p.agents[k] != nil || p.shared.remote[k] {
 		return true
 	}
 	_, left := p.left[k]
@@ -127,8 +128,11 @@ func (p *presence) enter(k agentKey) *present {
 	if a == nil {
 		a = &agentPresence{}
 		p.agents[k] = a
-		delete(p.left, k)
-		p.tell(k)
+		p.mark(k)
+		if !p.shared.remote[k] {
+			delete(p.left, k)
+			p.tell(k)
+		}
 	}
 	if a.leave != nil {
 		a.leave.Stop()
@@ -153,17 +157,26 @@ func (p *presence) leave(k agentKey) {
 		defer p.mu.Unlock()
 		if a.leave == timer { // it has not come back
 			delete(p.agents, k)
-			for old := range p.left {
-				if len(p.left) < maxLeft {
-					break
-				}
-				delete(p.left, old)
+			p.mark(k)
+			if !p.shared.remote[k] {
+				p.goneSince(k, since)
 			}
-			p.left[k] = since
-			p.tell(k)
 		}
 	})
 	a.leave = timer
+}
+
+// goneSince notes that an agent is not there any more, and tells of it. The lock is
+// held.
+func (p *presence) goneSince(k agentKey, since time.Time) {
+	for old := range p.left {
+		if len(p.left) < maxLeft {
+			break
+		}
+		delete(p.left, old)
+	}
+	p.left[k] = since
+	p.tell(k)
 }
 
 // present is one connection of one agent.

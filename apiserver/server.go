@@ -49,6 +49,11 @@ type Config struct {
 	LoginTimeout time.Duration // to log in after connecting; 0 means 2 minutes
 	Conn         rpc.ConnConfig
 
+	// ServerID is what this server is called among several of one site, which
+	// then tell one another which agents are connected to them. Empty means that
+	// this one is alone.
+	ServerID string
+
 	// CheckLogin may refuse a login before anything else is looked at; nil
 	// means that none is.
 	CheckLogin func(authTag string) error
@@ -142,6 +147,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.http = s.newHTTP()
 	s.tomb.Go(s.serve)
+	if cfg.ServerID != "" {
+		s.tomb.Go(s.sharePresence)
+	}
 	s.tomb.Go(s.stop)
 	return s, nil
 }

@@ -26,6 +26,7 @@ const (
 	binariesC = "binaries"     // _:<version>
 	leasesC   = "leases"       // _:<model uuid> and _:site
 	renewalsC = "renewals"     // likewise
+	agentsC   = "agents"       // _:<server>:<shard>
 	serversC  = "servers"      // _:<id of an API server>
 	beatsC    = "beats"        // likewise
 	networksC = "networks"     // <model uuid>:networks
@@ -61,6 +62,7 @@ func Collections() []store.Collection {
 		{Name: binariesC},
 		{Name: leasesC},
 		{Name: renewalsC},
+		{Name: agentsC},
 		{Name: serversC},
 		{Name: beatsC},
 		{Name: networksC},

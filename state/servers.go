@@ -188,6 +188,9 @@ func (r *Roll) call(ctx context.Context, now time.Time, patience time.Duration) 
 		if err != nil {
 			return gone, errors.Trace(err)
 		}
+		if err := r.c.forgetAgents(ctx, id); err != nil {
+			logger.Warningf("what server %s has published is left: %v", id, err) // and counts no more
+		}
 		gone = append(gone, id)
 	}
 	return gone, nil

@@ -42,6 +42,15 @@ func (s Settings) serverID() string {
 	return s.ServerID
 }
 
+// sharedID returns the id under which the controller tells others what they share,
+// or "" if there can be no others.
+func (s Settings) sharedID() string {
+	if s.Store.Embedded() {
+		return ""
+	}
+	return s.serverID()
+}
+
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }
 
 // SettingsFile returns the path of the settings.

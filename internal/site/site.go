@@ -132,6 +132,7 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
 		Schema:   func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
 		Observer: s.eyes.observer(), Logs: s.ownLog.logs, Routes: s.routes(o),
+		ServerID: settings.sharedID(),
 	})
 	if err != nil {
 		return listenError(err, settings.Listen, "--listen")
