@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
   controllerd run --data-dir /var/lib/slipway`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
-	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.backupCommand(), a.restoreCommand(), a.exportJoinCommand(), a.joinCommand(), &cobra.Command{
+	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.backupCommand(), a.restoreCommand(), a.exportJoinCommand(), a.joinCommand(), a.migrateCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "controllerd", buildinfo.Version)
@@ -179,6 +179,11 @@ the first provisionerd logs in.`,
 // storeFlags gives a command the flags that say where the state is kept.
 func storeFlags(c *cobra.Command, s *site.StoreSettings) {
 	c.Flags().StringVar(&s.URL, "store", "", "URL of a MongoDB replica set that keeps the state; empty means the embedded store")
+	storeFileFlags(c, s)
+}
+
+// storeFileFlags gives a command the flags that name the files for a store.
+func storeFileFlags(c *cobra.Command, s *site.StoreSettings) {
 	c.Flags().StringVar(&s.CAFile, "store-ca-file", "", "PEM file of the authorities that the store's servers are trusted by; turns TLS on")
 	c.Flags().StringVar(&s.CertificateFile, "store-certificate-file", "", "PEM file of a certificate and its key, to show to the store's servers")
 	c.Flags().StringVar(&s.CredentialsFile, "store-credentials-file", "", "file whose first line is USER:PASSWORD for the store")

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"store/sqlite":          2,
 	"store/mongo":           2,
 	"store/mongo/*":         1, // below the store itself
+	"store/migrate":         2,
 	"store/storetest":       2,
 	"rpc":                   2,
 	"worker":                2,

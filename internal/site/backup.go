@@ -79,12 +79,13 @@ func Backup(ctx context.Context, o BackupOptions) error {
 	if _, err := os.Lstat(o.Out); err == nil {
 		return errors.NewAlreadyExists(nil, fmt.Sprintf("%s is there already: name another file", o.Out))
 	}
-	return errors.Annotate(o.write(ctx, settings), "cannot back up")
+	return errors.Annotate(o.write(ctx, settings, nil), "cannot back up")
 }
 
-// write writes the archive. What it needs meanwhile is in the data directory,
-// which is private and has room for a copy.
-func (o BackupOptions) write(ctx context.Context, settings Settings) error {
+// write writes the archive, of the embedded store or of another one that nobody
+// writes to. What it needs meanwhile is in the data directory, which is private
+// and has room for a copy.
+func (o BackupOptions) write(ctx context.Context, settings Settings, other store.Store) error {
 	staging, err := o.Dir.staging()
 	if err != nil {
 		return errors.Trace(err)
@@ -99,7 +100,14 @@ func (o BackupOptions) write(ctx context.Context, settings Settings) error {
 		Version: buildinfo.Version, Created: time.Now().UTC().Truncate(time.Second),
 		ControllerUUID: settings.ControllerUUID, Name: settings.Name, Secrets: o.Secrets,
 	}
-	if err := sqlite.Snapshot(ctx, o.Dir.Store(), copied, edit); err != nil {
+	from := o.Dir.Store()
+	if other != nil {
+		from = filepath.Join(staging, "store")
+		if err := embed(ctx, other, from); err != nil {
+			return errors.Trace(err)
+		}
+	}
+	if err := sqlite.Snapshot(ctx, from, copied, edit); err != nil {
 		return errors.Trace(err)
 	}
 	files := []archive.Source{{Name: settingsName, Path: o.Dir.SettingsFile()}, {Name: storeName, Path: copied}}

@@ -86,7 +86,7 @@ func (o RestoreOptions) restore(ctx context.Context, r *archive.Reader) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	settings.Ready = true
+	settings.Ready, settings.Store = true, StoreSettings{} // a backup of MongoDB becomes an embedded store
 	return errors.Trace(o.Dir.save(settings))
 }
 

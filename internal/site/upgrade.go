@@ -29,7 +29,11 @@ func upgrade(ctx context.Context, d Dir, settings Settings, registry *environs.R
 	}
 	name := fmt.Sprintf("%s/format-%d-%s.backup", d.Backups(), found, time.Now().UTC().Format("20060102T150405Z"))
 	o := BackupOptions{Dir: d, Out: name, Registry: registry, Secrets: true}
-	if err := o.write(ctx, settings); err != nil {
+	var other store.Store
+	if !settings.Store.Embedded() {
+		other = db // its controllers are stopped for the upgrade
+	}
+	if err := o.write(ctx, settings, other); err != nil {
 		return errors.Annotate(err, "cannot back up before an upgrade")
 	}
 	logger.Infof("state has format %d: backed up to %s, upgrading to format %d", found, name, current)

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-project/slipway/internal/archive"
 	"github.com/slipway-project/slipway/internal/site"
 	"github.com/slipway-project/slipway/state"
+	"github.com/slipway-project/slipway/store/mongo/mongotest"
 	"github.com/slipway-project/slipway/store/sqlite"
 )
 
@@ -78,6 +79,25 @@ func TestAStoreOfFormat1IsBackedUpAndUpgraded(t *testing.T) {
 		t.Errorf("a store that is up to date was backed up too: %v", again)
 	}
 	restored := newDir(t)
+	if _, err := site.Restore(t.Context(), site.RestoreOptions{Dir: restored, From: made[0]}); err != nil {
+		t.Fatal(err)
+	}
+	end(t, serve(t, restored))
+	checkFormat1(t, restored)
+}
+
+func TestStateInMongoDBIsBackedUpAndUpgraded(t *testing.T) {
+	_, url := double(t, mongotest.Config{})
+	dir := oldSite(t)
+	if _, err := site.Migrate(t.Context(), site.MigrateOptions{From: string(dir), To: url, Say: func(string) {}}); err != nil {
+		t.Fatal(err)
+	}
+	end(t, serve(t, dir))
+	made, err := filepath.Glob(dir.Backups() + "/format-1-*.backup")
+	if err != nil || len(made) != 1 {
+		t.Fatalf("backups are %v, %v, want one", made, err)
+	}
+	restored := newDir(t) // on an embedded store
 	if _, err := site.Restore(t.Context(), site.RestoreOptions{Dir: restored, From: made[0]}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,9 @@ import (
 
 var logger = loggo.GetLogger("slipway.store.sqlite")
 
+// newestQuery finds the numbers of the oldest change and of the newest.
+const newestQuery = "SELECT coalesce(min(pos), 1), coalesce(max(pos), 0) FROM changes"
+
 // queueLength is how many batches may wait; further callers wait to get in.
 const queueLength = 1024
 
@@ -135,7 +138,7 @@ func (s *Store) openWriter(ctx context.Context, path string) (*writer, error) {
 		return nil, errors.Trace(err)
 	}
 	var oldest, seq int64
-	err = s.writeConn.QueryRowContext(ctx, "SELECT coalesce(min(pos), 1), coalesce(max(pos), 0) FROM changes").Scan(&oldest, &seq)
+	err = s.writeConn.QueryRowContext(ctx, newestQuery).Scan(&oldest, &seq)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
@@ -151,6 +154,11 @@ func (s *Store) declare(ctx context.Context, conn *conn) error {
 			return errors.Trace(err)
 		}
 	}
+	return s.readNumbers(ctx, conn)
+}
+
+// readNumbers reads the collections' numbers.
+func (s *Store) readNumbers(ctx context.Context, conn *conn) error {
 	rows, err := conn.QueryContext(ctx, "SELECT num, name FROM collections")
 	if err != nil {
 		return errors.Trace(err)
