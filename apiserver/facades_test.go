@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/internal/golden"
+	"github.com/slipway-project/slipway/internal/logfile"
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 )
@@ -35,6 +36,16 @@ func TestFacades(t *testing.T) {
 		}
 	}
 	golden.Check(t, "facades.golden", []byte(b.String()))
+}
+
+func TestRoutes(t *testing.T) {
+	s := &Server{}
+	s.cfg.Logs = new(logfile.Store) // so that their routes are in the table
+	var b strings.Builder
+	for _, r := range s.routes() {
+		b.WriteString(r.pattern + "\n")
+	}
+	golden.Check(t, "routes.golden", b.String())
 }
 
 func typeName(t reflect.Type) string {

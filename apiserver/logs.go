@@ -23,13 +23,15 @@ import (
 const maxReaders = 100
 
 // logRoutes adds what serves logs.
-func (s *Server) logRoutes(mux *http.ServeMux) {
+func (s *Server) logRoutes() []route {
 	if s.cfg.Logs == nil {
-		return
+		return nil
 	}
-	mux.HandleFunc("GET /log", s.stream(s.debugLog))
-	mux.HandleFunc("GET /model/{uuid}/log", s.stream(s.debugLog))
-	mux.HandleFunc("GET /model/{uuid}/logsink", s.stream(s.logSink))
+	return []route{
+		{"GET /log", s.stream(s.debugLog)},
+		{"GET /model/{uuid}/log", s.stream(s.debugLog)},
+		{"GET /model/{uuid}/logsink", s.stream(s.logSink)},
+	}
 }
 
 // stream serves a request as a stream that ends with the server. The error of

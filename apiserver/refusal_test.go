@@ -190,11 +190,10 @@ func TestAgentsMayNotTouchOtherMachines(t *testing.T) {
 		{"a container", childAgent, []string{"machine-0", "machine-1", "machine-0-lxd-1", "machine-42"}},
 		{"a manager", manager, []string{"machine-0-lxd-0-lxd-0", "machine-1-lxd-0", "unit-foo-0", "user-admin"}},
 	}
-	perEntity := []string{"Entities", "EntityPasswords", "SetStatus", "InstancesInfo", "MachineContainersParams", "WatchContainers", "SetMachinesAddresses"}
 	for _, c := range callers {
 		conn := s.as(path, c.who)
 		for _, m := range methods(t) {
-			if !slices.Contains([]string{"Agent", "Machiner", "Provisioner"}, m.Type) || !slices.Contains(perEntity, m.params) {
+			if !slices.Contains([]string{"Agent", "Machiner", "Provisioner"}, m.Type) || !slices.Contains(perEntity(), m.params) {
 				continue
 			}
 			for _, other := range c.others {
@@ -206,11 +205,19 @@ func TestAgentsMayNotTouchOtherMachines(t *testing.T) {
 	}
 }
 
+// perEntity are the parameters that name entities.
+func perEntity() []string {
+	return []string{"Entities", "EntityPasswords", "SetStatus", "InstancesInfo", "MachineContainersParams", "WatchContainers", "SetMachinesAddresses"}
+}
+
 // refusal calls a method about one entity and returns the code of the error, or its
 // text if it has none.
 func refusal(c *rpc.Client, r rpc.Request, tag string) string {
-	one := []map[string]any{{"tag": tag, "machine-tag": tag}}
-	args := map[string]any{"entities": one, "changes": one, "machines": one, "params": one, "machine-addresses": one}
+	one := []map[string]any{{
+		"tag": tag, "machine-tag": tag, "model-tag": tag, "user-tag": "user-reader", "action": "grant", "access": "admin",
+		"password": agentPassword, "instance-id": "i-9", "nonce": "n", "status": "started", "container-types": []string{"lxd"},
+	}}
+	args := map[string]any{"tag": tag, "entities": one, "changes": one, "machines": one, "params": one, "machine-addresses": one}
 	type result struct {
 		Error *struct{ Message, Code string }
 	}

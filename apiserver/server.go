@@ -163,14 +163,26 @@ func (s *Server) tellAuthority(ctx context.Context) error {
 	return s.cfg.Controller.UpdateControllerConfig(ctx, map[string]any{below.CACertKey: s.cfg.CACert}, nil)
 }
 
+// route is what is served at a pattern of http.ServeMux.
+type route struct {
+	pattern string
+	handle  http.HandlerFunc
+}
+
+// routes is the table of what the server itself serves. Routes that it was given in
+// its Config are not in it.
+func (s *Server) routes() []route {
+	table := []route{{"/{$}", s.site}, {"/api", s.site}, {"/model/{uuid}/api", s.model}}
+	table = append(table, s.logRoutes()...)
+	return append(table, s.toolsRoutes()...)
+}
+
 // newHTTP returns the HTTP server, which serves nothing without TLS.
 func (s *Server) newHTTP() *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", s.site)
-	mux.HandleFunc("/api", s.site)
-	mux.HandleFunc("/model/{uuid}/api", s.model)
-	s.logRoutes(mux)
-	s.toolsRoutes(mux)
+	for _, r := range s.routes() {
+		mux.HandleFunc(r.pattern, r.handle)
+	}
 	for pattern, handler := range s.cfg.Routes {
 		mux.Handle(pattern, handler)
 	}

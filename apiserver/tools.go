@@ -23,14 +23,16 @@ const (
 // sumHeader tells the SHA-256 of a binary that is downloaded.
 const sumHeader = "X-Content-SHA256"
 
-// toolsRoutes adds the routes of agent binaries: superusers upload them, and
+// toolsRoutes returns the routes of agent binaries: superusers upload them, and
 // whoever can reach the server downloads them, for a machine has nothing to prove
 // itself with before its agent runs.
-func (s *Server) toolsRoutes(mux *http.ServeMux) {
-	upload := s.RequireSuperuser(http.HandlerFunc(s.uploadTools))
-	for _, prefix := range []string{"/model/{uuid}", ""} {
-		mux.Handle("POST "+prefix+"/tools", upload)
-		mux.HandleFunc("GET "+prefix+"/tools/{version}", s.downloadTools)
+func (s *Server) toolsRoutes() []route {
+	upload := s.RequireSuperuser(http.HandlerFunc(s.uploadTools)).ServeHTTP
+	return []route{
+		{"POST /model/{uuid}/tools", upload},
+		{"POST /tools", upload},
+		{"GET /model/{uuid}/tools/{version}", s.downloadTools},
+		{"GET /tools/{version}", s.downloadTools},
 	}
 }
 
