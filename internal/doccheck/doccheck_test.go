@@ -48,6 +48,7 @@ func documents(t *testing.T) []document {
 func commands(d document) []string {
 	var out []string
 	block := ""
+	continued := false // the line before ended with a backslash
 	for _, line := range d.lines {
 		if lang, ok := strings.CutPrefix(strings.TrimSpace(line), "```"); ok {
 			if block != "" {
@@ -58,8 +59,12 @@ func commands(d document) []string {
 			continue
 		}
 		switch {
+		case block == "sh" && continued:
+			out[len(out)-1] += " " + strings.TrimSuffix(strings.TrimSpace(line), "\\")
+			continued = strings.HasSuffix(line, "\\")
 		case block == "sh":
-			out = append(out, strings.TrimSpace(line))
+			out = append(out, strings.TrimSuffix(strings.TrimSpace(line), "\\"))
+			continued = strings.HasSuffix(line, "\\")
 		case block == "console" && strings.HasPrefix(line, "$ "):
 			out = append(out, strings.TrimSpace(line[2:]))
 		}
