@@ -10,6 +10,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/state"
@@ -31,6 +32,24 @@ func callsOf(t *testing.T, site *statetest.Site, counts func() map[string]int, f
 		}
 	}
 	return after
+}
+
+// TestSayingTheSameAgainWritesNothing has an agent say what it says at each connection.
+func TestSayingTheSameAgainWritesNothing(t *testing.T) {
+	site, tap := statetest.OpenMemory(t)
+	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+	for i, want := range []int{1, 0, 0} {
+		got := callsOf(t, site, tap.Counts, func() {
+			must(t, m.SetSupportedContainers(ctx, []container.Type{container.LXD}))
+		})
+		if got["Apply"] != want {
+			t.Errorf("time %d: %v, want %d writes", i, got, want)
+		}
+	}
+	must(t, m.SetNoSupportedContainers(ctx))
+	if types, known := m.SupportedContainers(); known || types != nil {
+		t.Error("a snapshot has changed")
+	}
 }
 
 func TestBulkCallsCostTheSameForAnyNumber(t *testing.T) {

@@ -218,11 +218,14 @@ func (m *Machine) setContainerTypes(ctx context.Context, types []container.Type)
 		}
 		d := *fresh.doc
 		d.ContainersKnown, d.ContainerTypes = true, types
-		op, err := m.st.machineOp(m.id, fresh.rev, &d)
+		refusals, err := m.refuseContainers(ctx, &d, now)
 		if err != nil {
 			return nil, errors.Trace(err)
 		}
-		refusals, err := m.refuseContainers(ctx, &d, now)
+		if len(refusals) == 0 && fresh.doc.ContainersKnown && slices.Equal(fresh.doc.ContainerTypes, types) {
+			return nil, nil // agents say so at each connection
+		}
+		op, err := m.st.machineOp(m.id, fresh.rev, &d)
 		return append(refusals, op), err
 	})
 }
