@@ -84,6 +84,9 @@ type Conn struct {
 	writing sync.Mutex   // held while a frame is written
 	unread  atomic.Int64 // bytes of frames that wait to be written, or are
 
+	pinging sync.Mutex  // held while a ping is sent
+	pinger  *time.Timer // until the next ping; a goroutine would cost more memory
+
 	names map[string]string // used by the reader alone
 }
 
@@ -91,6 +94,7 @@ type Conn struct {
 // here (no cookies), so a request's origin says nothing about its right.
 var upgrader = websocket.Upgrader{
 	HandshakeTimeout: 20 * time.Second,
+	ReadBufferSize:   512, // for headers and small requests; kept while a connection is idle
 	WriteBufferSize:  4096,
 	WriteBufferPool:  &writeBuffers,
 	CheckOrigin:      func(*http.Request) bool { return true },
@@ -155,7 +159,8 @@ func (c *Conn) drop(reason error) {
 
 // loop reads until there is nothing more to read, and then winds down.
 func (c *Conn) loop() error {
-	c.tomb.Go(c.ping)
+	c.startPings()
+	defer c.stopPings()
 	err := c.read()
 	c.tomb.Kill(err)
 	(*c.root.Load()).Kill()
@@ -184,19 +189,31 @@ func (c *Conn) farewell(err error) {
 	_ = c.ws.Close()
 }
 
-// ping asks the peer for a sign of life from time to time.
-func (c *Conn) ping() error {
-	ticker := time.NewTicker(c.cfg.PingInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.tomb.Dying():
-			return nil
-		case <-ticker.C:
-			// A failure shows as silence to the reader.
-			_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.cfg.WriteTimeout))
-		}
+// startPings has the peer asked for a sign of life from time to time.
+func (c *Conn) startPings() {
+	c.pinging.Lock()
+	defer c.pinging.Unlock()
+	c.pinger = time.AfterFunc(c.cfg.PingInterval, c.ping)
+}
+
+// stopPings waits until no ping is sent, and none will be. The connection must
+// be dying.
+func (c *Conn) stopPings() {
+	c.pinging.Lock()
+	defer c.pinging.Unlock()
+	c.pinger.Stop()
+}
+
+// ping asks the peer for a sign of life.
+func (c *Conn) ping() {
+	c.pinging.Lock()
+	defer c.pinging.Unlock()
+	if !c.tomb.Alive() {
+		return
 	}
+	// A failure shows as silence to the reader.
+	_ = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.cfg.WriteTimeout))
+	c.pinger.Reset(c.cfg.PingInterval)
 }
 
 // heard notes a sign of life. It returns an error when the connection is to
@@ -226,9 +243,8 @@ func (c *Conn) read() error {
 		if err := c.heard(); err != nil {
 			return c.reason(err)
 		}
-		frame := frames.Get().(*bytes.Buffer)
-		if err := readFrame(c.ws, frame); err != nil {
-			releaseFrame(frame)
+		frame, err := c.frame()
+		if err != nil {
 			return c.reason(err)
 		}
 		m, err := parseMessage(frame.Bytes())
@@ -242,6 +258,22 @@ func (c *Conn) read() error {
 		}
 		c.begin(m, frame)
 	}
+}
+
+// frame waits for a message. It takes a buffer only when one arrives, so that an
+// idle connection has none.
+func (c *Conn) frame() (*bytes.Buffer, error) {
+	_, r, err := c.ws.NextReader()
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	frame := frames.Get().(*bytes.Buffer)
+	frame.Reset()
+	if _, err := frame.ReadFrom(r); err != nil {
+		releaseFrame(frame)
+		return nil, errors.Trace(err)
+	}
+	return frame, nil
 }
 
 // reason tells an expected end from a failure.

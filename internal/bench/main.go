@@ -113,7 +113,7 @@ func (b *bench) all(ctx context.Context, only string) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	loggo.GetLogger("").SetLogLevel(loggo.ERROR) // that connections break is part of it
+	loggo.GetLogger("").SetLogLevel(loggo.CRITICAL) // that connections break is part of it
 	if b.dir, err = os.MkdirTemp("", "slipway-bench"); err != nil {
 		return errors.Trace(err)
 	}
@@ -124,10 +124,28 @@ func (b *bench) all(ctx context.Context, only string) error {
 		err := m.run(b, limited)
 		cancel()
 		if err != nil {
+			b.showLogs(os.Stderr)
 			return errors.Annotatef(err, "cannot measure %s", m.name)
 		}
 	}
 	return nil
+}
+
+// showLogs prints the end of what the programs said.
+func (b *bench) showLogs(out io.Writer) {
+	logs, err := filepath.Glob(filepath.Join(b.dir, "*.log"))
+	if err != nil {
+		return // not reached: the pattern is well-formed
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			fmt.Fprintln(out, err)
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(out, "--- end of %s\n%s\n", filepath.Base(log), strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	}
 }
 
 // choose returns the measurements with these names, separated by commas; all
