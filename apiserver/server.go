@@ -192,6 +192,7 @@ func (s *Server) newHTTP() *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          log.New(httpLog{}, "", 0),
+		ConnState:         arrived,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			NextProtos: []string{"http/1.1"}, // websockets are not for version 2
@@ -235,7 +236,7 @@ func (s *Server) Wait() error { return s.tomb.Wait() }
 
 // serve answers requests until the server stops.
 func (s *Server) serve() error {
-	err := s.http.ServeTLS(s.listener, "", "")
+	err := s.http.ServeTLS(newAdmission(s.listener, newcomers), "", "")
 	if !s.tomb.Alive() {
 		return nil
 	}
