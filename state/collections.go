@@ -69,6 +69,8 @@ func Collections() []store.Collection {
 		{Name: imagesC},
 		{Name: addressC},
 		{Name: blobsC},
+		{Name: HostsCollection},
+		{Name: HostStatusCollection},
 	}
 }
 

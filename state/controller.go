@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/store"
 )
 
@@ -44,6 +45,9 @@ type Policy interface {
 type Options struct {
 	Policy Policy           // nil accepts everything
 	Now    func() time.Time // nil means time.Now
+
+	// HostKeys seal the credentials of hosts; nil means that none can be kept.
+	HostKeys *hostkey.Ring
 }
 
 var controllerKey = siteKey(siteC, "controller")
@@ -59,14 +63,16 @@ type controllerDoc struct {
 // Controller is the state of a whole site: its models, users and settings. It
 // may be used by many goroutines.
 type Controller struct {
-	store   store.Store
-	doc     *controllerDoc
-	policy  Policy
-	clock   func() time.Time
-	hub     *hub
-	cache   docCache
-	adding  chan struct{} // holds one value while machines are being added
-	hashing chan struct{} // holds one value for each password being hashed
+	store  store.Store
+	doc    *controllerDoc
+	policy Policy
+	clock  func() time.Time
+
+	hostKeys *hostkey.Ring
+	hub      *hub
+	cache    docCache
+	adding   chan struct{} // holds one value while machines are being added
+	hashing  chan struct{} // holds one value for each password being hashed
 
 	deadlines deadlines
 
@@ -98,7 +104,7 @@ func Open(ctx context.Context, s store.Store, o Options) (*Controller, error) {
 }
 
 func newController(s store.Store, o Options) *Controller {
-	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hashing: make(chan struct{}, maxHashing),
+	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hostKeys: o.HostKeys, hashing: make(chan struct{}, maxHashing),
 		adding: make(chan struct{}, 1), leases: map[string]sighting{}}
 	if c.clock == nil {
 		c.clock = time.Now

@@ -10,13 +10,15 @@ import (
 )
 
 // Redact returns a document's content without what is secret in it: password
-// hashes, and the settings of models of which secret says so. Someone whose
+// hashes, sealed credentials of hosts, and the settings of models of which secret says so. Someone whose
 // hash is gone cannot log in until they get a new password.
 func Redact(key store.Key, data []byte, secret func(provider, setting string) bool) ([]byte, error) {
 	var err error
 	switch key.Collection {
 	case usersC, machinesC:
 		data, err = without(data, func(name string) bool { return name == "password-hash" })
+	case HostsCollection, siteC:
+		data, err = without(data, func(name string) bool { return name == "sealed" })
 	case configsC:
 		data, err = redactConfig(data, secret)
 	}

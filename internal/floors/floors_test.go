@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"internal/archive":      0,
 	"internal/command":      0,
 	"internal/secret":       0,
+	"internal/hostkey":      1,
 	"internal/tlsfiles":     1,
 	"store":                 1,
 	"params":                1,
@@ -56,6 +57,7 @@ var floors = map[string]int{
 	"api":                  3,
 	"api/*":                4,
 	"state":                3,
+	"state/host":           4, // the hosts of the site
 	"state/statetest":      5,
 	"apiserver/common":     4,
 	"apiserver/below":      4, // what facades share of their way to state

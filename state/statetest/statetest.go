@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/store/storetest"
@@ -59,6 +60,9 @@ func OpenWith(t testing.TB, cfg Config) *Site {
 	ctx := context.Background()
 	if cfg.Store == nil {
 		cfg.Store = newStore(t)
+	}
+	if cfg.Options.HostKeys == nil {
+		cfg.Options.HostKeys = hostkey.New()
 	}
 	attrs := map[string]any{"type": ProviderType}
 	for k, v := range cfg.ModelConfig {

@@ -1,0 +1,131 @@
+// Package hostkey seals what must not be readable in the store: the credentials
+// of hosts' management controllers.
+//
+// A file holds one or more keys, one a line: an id and 256 random bits. The first key
+// seals; every one opens, so that a new key can be put in front while others
+// are in use. Sealing is AES-256-GCM, bound to what the secret is of: text that is
+// moved to another place in the store does not open.
+package hostkey
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/internal/atomicfile"
+)
+
+// keySize is the length of a key in bytes, as AES-256 wants it.
+const keySize = 32
+
+// ErrWrongKey says that none of the keys opens a secret.
+const ErrWrongKey = errors.ConstError("no key opens it")
+
+// Ring is the keys of a file. It never prints.
+type Ring struct {
+	keys []key
+}
+
+type key struct {
+	id     string
+	secret []byte
+	aead   cipher.AEAD
+}
+
+// New returns a ring with one new key.
+func New() *Ring {
+	secret := make([]byte, keySize)
+	_, _ = rand.Read(secret) // never fails
+	k, err := newKey(rand.Text()[:8], secret)
+	if err != nil {
+		panic("hostkey: a key of the right length is refused: " + err.Error())
+	}
+	return &Ring{keys: []key{k}}
+}
+
+// WithNew returns a ring with a new key in front of those of r.
+func (r *Ring) WithNew() *Ring { return &Ring{keys: append(New().keys, r.keys...)} }
+
+func newKey(id string, secret []byte) (key, error) {
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return key{}, errors.Trace(err)
+	}
+	aead, err := cipher.NewGCM(block)
+	return key{id, secret, aead}, errors.Trace(err)
+}
+
+// Read returns the ring in a file. It returns an error satisfying errors.NotFound
+// if there is no file, and errors.NotValid if it holds anything but keys.
+func Read(path string) (*Ring, error) {
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, errors.NotFoundf("key file %s", path)
+	}
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot read the key file")
+	}
+	r := new(Ring)
+	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		id, encoded, _ := strings.Cut(strings.TrimSpace(line), " ")
+		secret, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || id == "" || strings.Contains(id, ":") || len(secret) != keySize {
+			return nil, errors.NewNotValid(nil, fmt.Sprintf("line %d of key file %s is no key: put back the file as it was", n+1, path))
+		}
+		k, err := newKey(id, secret)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		r.keys = append(r.keys, k)
+	}
+	return r, nil
+}
+
+// Write writes the ring to a file that only its owner may read.
+func (r *Ring) Write(path string) error {
+	var b strings.Builder
+	for _, k := range r.keys {
+		fmt.Fprintf(&b, "%s %s\n", k.id, base64.StdEncoding.EncodeToString(k.secret))
+	}
+	return errors.Annotate(atomicfile.Write(path, []byte(b.String()), 0o600), "cannot write the key file")
+}
+
+// Seal returns a secret as it may be stored. What says what the secret is of.
+func (r *Ring) Seal(what string, secret []byte) string {
+	k := r.keys[0]
+	nonce := make([]byte, k.aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	return k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, secret, []byte(what)))
+}
+
+// Open returns what Seal was given. It returns an error satisfying ErrWrongKey if
+// no key of the ring fits, or if the text was changed or is of something else.
+func (r *Ring) Open(what, sealed string) ([]byte, error) {
+	id, encoded, _ := strings.Cut(sealed, ":")
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.Annotatef(ErrWrongKey, "cannot open the secret of %s", what)
+	}
+	for _, k := range r.keys {
+		if k.id != id || len(text) < k.aead.NonceSize() {
+			continue
+		}
+		n := k.aead.NonceSize()
+		if secret, err := k.aead.Open(nil, text[:n], text[n:], []byte(what)); err == nil {
+			return secret, nil
+		}
+	}
+	return nil, errors.Annotatef(ErrWrongKey, "cannot open the secret of %s", what)
+}
+
+// Current reports whether a text was sealed with the key that seals now.
+func (r *Ring) Current(sealed string) bool { return strings.HasPrefix(sealed, r.keys[0].id+":") }
+
+// Format prints "[redacted]" for every verb.
+func (r *Ring) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }

@@ -1,0 +1,77 @@
+package hostkey_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/internal/hostkey"
+)
+
+func TestSealAndOpen(t *testing.T) {
+	old := hostkey.New()
+	sealed := old.Seal("host a", []byte("secret"))
+	if strings.Contains(sealed, "secret") || sealed == old.Seal("host a", []byte("secret")) {
+		t.Errorf("sealed = %q, want it hidden, and never the same twice", sealed)
+	}
+	both := old.WithNew()
+	for name, r := range map[string]*hostkey.Ring{"its own": old, "a new key in front": both} {
+		if got, err := r.Open("host a", sealed); err != nil || string(got) != "secret" {
+			t.Errorf("with %s: %q, %v", name, got, err)
+		}
+	}
+	if !old.Current(sealed) || both.Current(sealed) {
+		t.Error("Current does not tell the sealing key")
+	}
+	changed := sealed[:len(sealed)-6] + "AAAA" + sealed[len(sealed)-2:]
+	for name, err := range map[string]error{
+		"another key":   second(hostkey.New().Open("host a", sealed)),
+		"another host":  second(old.Open("host b", sealed)),
+		"changed text":  second(old.Open("host a", changed)),
+		"no text":       second(old.Open("host a", "")),
+		"cut off":       second(old.Open("host a", sealed[:strings.Index(sealed, ":")+5])),
+		"the older one": second(old.Open("host a", both.Seal("host a", nil))),
+	} {
+		if !errors.Is(err, hostkey.ErrWrongKey) {
+			t.Errorf("%s: %v, want ErrWrongKey", name, err)
+		}
+	}
+	if got := fmt.Sprintf("%v %+v %s %#v", old, old, old, old); strings.Trim(got, "[redacted] ") != "" {
+		t.Errorf("a ring prints as %s", got)
+	}
+}
+
+func second(_ []byte, err error) error { return err }
+
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts.key")
+	if _, err := hostkey.Read(path); !errors.Is(err, errors.NotFound) {
+		t.Errorf("Read of no file = %v", err)
+	}
+	r := hostkey.New().WithNew()
+	if err := r.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode = %v, %v, want 0600", info.Mode(), err)
+	}
+	again, err := hostkey.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again.Open("x", r.Seal("x", []byte("s"))); err != nil || string(got) != "s" {
+		t.Errorf("Open by a ring read back = %q, %v", got, err)
+	}
+	for _, bad := range []string{"", "id", "id !!", "id c2hvcnQ=", " c2hvcnQ="} {
+		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hostkey.Read(path); !errors.Is(err, errors.NotValid) {
+			t.Errorf("Read of %q = %v, want NotValid", bad, err)
+		}
+	}
+}

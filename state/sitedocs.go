@@ -1,0 +1,177 @@
+package state
+
+import (
+	"context"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/internal/hostkey"
+	"github.com/slipway-project/slipway/store"
+	"github.com/slipway-project/slipway/watcher"
+)
+
+// The collections of hosts, which package state/host keeps.
+const (
+	HostsCollection      = "hosts"       // _:<name>: what people want of a host
+	HostStatusCollection = "host-status" // _:<name>: what its manager found out
+)
+
+// SiteDocs is the way to the site's documents for packages that keep a noun of
+// the site by themselves, such as state/host. Whoever cares for that noun
+// holds the site's lease: behind a fence, writes pass only while it is held.
+type SiteDocs struct {
+	c     *Controller
+	fence *Fence
+}
+
+// SiteDocs returns the way to the site's documents, behind no fence.
+func (c *Controller) SiteDocs() *SiteDocs { return &SiteDocs{c: c} }
+
+// SiteDocs returns the way to the site's documents, behind the fence that st has.
+func (st *State) SiteDocs() *SiteDocs { return &SiteDocs{st.c, st.fence} }
+
+// Key returns the key of a document of the site.
+func (s *SiteDocs) Key(collection, id string) store.Key { return siteKey(collection, id) }
+
+// Claim returns the key of the claim on a name of a kind, which is there while somebody has the name.
+func (s *SiteDocs) Claim(kind, name string) store.Key { return siteKey(claimsC, kind+":"+name) }
+
+// Get reads documents; one that is missing has revision 0.
+func (s *SiteDocs) Get(ctx context.Context, keys []store.Key) ([]store.Doc, error) {
+	docs, err := s.c.store.GetAll(ctx, keys)
+	return docs, errors.Trace(err)
+}
+
+// Each calls fn for each document of a collection, by id.
+func (s *SiteDocs) Each(ctx context.Context, collection string, fn func(id string, d store.Doc) error) error {
+	return eachDoc(ctx, s.c.store, store.Query{Collection: collection, Prefix: siteScope + ":"}, func(d store.Doc) error {
+		_, id := splitID(d.ID)
+		return fn(id, d)
+	})
+}
+
+// Run applies what build returns, again with what has changed meanwhile; see
+// store.Run. Behind a fence it returns an error satisfying kind.LeaseDenied
+// unless the site's lease is held.
+func (s *SiteDocs) Run(ctx context.Context, build func(attempt int) ([]store.Op, error)) error {
+	if s.fence != nil {
+		build = s.fence.guard(ctx, s.lease(), build)
+	}
+	return s.c.run(ctx, build)
+}
+
+func (s *SiteDocs) lease() *Lease { return &Lease{c: s.c, name: siteLease, fence: s.fence} }
+
+// Epoch returns the epoch at which the fence's owner holds the site's lease, as of
+// now. It returns an error satisfying kind.LeaseDenied if it does not hold it.
+func (s *SiteDocs) Epoch(ctx context.Context) (int64, error) {
+	l := s.lease()
+	epoch := s.fence.epochOf(l)
+	if epoch == 0 {
+		return 0, denied(l)
+	}
+	ld, err := l.read(ctx)
+	if err != nil {
+		return 0, errors.Trace(err)
+	}
+	if ld.lease.Epoch != epoch || ld.lease.Holder == "" {
+		return 0, denied(l)
+	}
+	return epoch, nil
+}
+
+// Now returns the time to record.
+func (s *SiteDocs) Now() time.Time { return s.c.now() }
+
+// Keys returns the keys with which secrets of hosts are sealed; nil means that
+// none can be kept.
+func (s *SiteDocs) Keys() *hostkey.Ring { return s.c.hostKeys }
+
+// Watch returns a watcher of a collection: its first event names every document,
+// later ones those that were written or removed.
+func (s *SiteDocs) Watch(ctx context.Context, collection string) (watcher.StringsWatcher, error) {
+	w := &idsWatcher{out: make(chan []string, 1)}
+	if err := w.subscribe(s.c.hub, w, func() { close(w.out) }, topic{whole: collection}); err != nil {
+		return nil, errors.Trace(err)
+	}
+	ids := []string{}
+	err := s.Each(ctx, collection, func(id string, _ store.Doc) error {
+		ids = append(ids, id)
+		return nil
+	})
+	if err != nil {
+		w.Kill()
+		return nil, errors.Trace(err)
+	}
+	w.begin(ids)
+	return w, nil
+}
+
+// idsWatcher names the documents of a collection that change. When changes were
+// lost it ends with an error, and whoever needs it starts another one.
+type idsWatcher struct {
+	ended
+	out     chan []string
+	started bool
+	early   []string // what changed before the first event
+}
+
+var _ watcher.StringsWatcher = (*idsWatcher)(nil)
+
+// Changes returns the channel of events.
+func (w *idsWatcher) Changes() <-chan []string { return w.out }
+
+func (w *idsWatcher) needs() bool { return false }
+
+func (w *idsWatcher) resync(*listing) {
+	w.fail(errors.New("changes were lost: watch again"))
+}
+
+func (w *idsWatcher) deliver(events []*event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []string
+	for _, e := range events {
+		_, id := splitID(e.key.ID)
+		ids = append(ids, id)
+	}
+	if !w.started {
+		w.early = append(w.early, ids...)
+		return
+	}
+	w.send(ids)
+}
+
+// begin leaves the first event.
+func (w *idsWatcher) begin(ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started = true
+	w.send(append(ids, w.early...))
+	w.early = nil
+}
+
+// send adds ids to the event that waits for the reader, or makes a new one. The
+// lock is held.
+func (w *idsWatcher) send(ids []string) {
+	if w.over {
+		return
+	}
+	merged := []string{}
+	select {
+	case merged = <-w.out:
+	default:
+	}
+	seen := make(map[string]bool, len(merged)+len(ids))
+	for _, id := range merged {
+		seen[id] = true
+	}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			merged = append(merged, id)
+		}
+	}
+	w.out <- merged // there is room: only this sends, under the lock
+}
