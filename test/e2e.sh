@@ -14,6 +14,7 @@ parts=(
 	"thread -"
 	"faults -"
 	"ha -"
+	"jsclient nodejs npm"
 	"userdata cloud-init python3"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools"
 )
