@@ -75,7 +75,7 @@ func (c *Controller) firstOps(ctx context.Context, p InitializeParams) ([]store.
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	ops := []store.Op{site, settings, admin}
+	ops := []store.Op{site, settings, admin, store.AssertMissing(MigrationKey())}
 	for _, spec := range []ModelSpec{
 		{Name: ControllerModelName, uuid: c.doc.ModelUUID},
 		{Name: DefaultModelName},

@@ -7,8 +7,8 @@ import (
 // ControllerKey returns the key of the document that makes a store a site.
 func ControllerKey() store.Key { return controllerKey }
 
-// MigrationKey returns the key of a document for a store that is being made a
-// copy of another. It must not be there when state is opened.
+// MigrationKey returns the key of the document that marks a store which is being
+// made a copy of another one. No site is made where it is.
 func MigrationKey() store.Key { return siteKey(siteC, "migration") }
 
 // IndexOf returns the index values of a document, which stores do not give back.

@@ -176,6 +176,30 @@ func TestBackupWithoutSecretsGivesNewOnes(t *testing.T) {
 	serve(t, restored)
 }
 
+func TestAnInterruptedRestoreIsBegunAnew(t *testing.T) {
+	file := backup(t, bootstrap(t), true)
+	o := site.RestoreOptions{Dir: newDir(t), From: file, Passphrase: passphrase}
+	if _, err := site.Restore(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(o.Dir.SettingsFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unfinished := strings.Replace(string(text), "ready: true", "ready: false", 1)
+	if err := os.WriteFile(o.Dir.SettingsFile(), []byte(unfinished), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = site.Open(t.Context(), site.Options{Dir: o.Dir, Registry: all.Registry(all.Backends{})})
+	if !errors.Is(err, errors.NotFound) {
+		t.Errorf("Open of what was restored in part = %v, want not found", err)
+	}
+	if _, err := site.Restore(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	checkLogins(t, o.Dir)
+}
+
 func TestBackupUnderLoadIsOneMoment(t *testing.T) {
 	dir := bootstrap(t)
 	var files []string

@@ -200,3 +200,38 @@ func TestSnapshotAndInstallRefuse(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkSnapshot copies 10,000 documents of 2 kB while a writer replaces one
+// of them again and again. "writes/op" is how many it made during a copy.
+func BenchmarkSnapshot(b *testing.B) {
+	dir := b.TempDir()
+	s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: dir, Collections: collections})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var ops []store.Op
+	for n := range 10_000 {
+		ops = append(ops, store.Insert(machine(n), bytes.Repeat([]byte{byte(n)}, 2000), nil))
+	}
+	if err := s.Apply(b.Context(), ops); err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	writes := 0
+	wg.Go(func() {
+		if err := pairs(ctx, s, 1, 2, func() { writes++ }); err != nil {
+			b.Error(err)
+		}
+	})
+	for b.Loop() {
+		out := filepath.Join(b.TempDir(), "copy")
+		if err := sqlite.Snapshot(b.Context(), dir, out, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stop()
+	wg.Wait()
+	b.ReportMetric(float64(writes)/float64(b.N), "writes/op")
+}
