@@ -13,6 +13,7 @@ import (
 // The limits on logins.
 const (
 	agentLogins  = 10          // of agents at once
+	agentWait    = time.Second // that an agent waits for its turn before it is sent away
 	freeFailures = 10          // of a person from one address within failureSpan, without delay
 	failureSpan  = time.Minute //
 	failureDelay = time.Second // between the tries of a person who fails more often
@@ -20,17 +21,28 @@ const (
 	maxFailers   = 10000 // whose failures are remembered
 )
 
-// agentGate lets a number of agents log in at once, and sends the others away.
+// agentGate lets a number of agents log in at once, and sends away those whose turn
+// does not come soon. One that is sent away comes again with a new connection,
+// which costs many times what its login does: hence the wait.
 type agentGate chan struct{}
 
 // enter takes a place, which leave gives back. It returns an error satisfying
 // errors.Is(err, kind.TryAgain) if there is none.
-func (g agentGate) enter() error {
+func (g agentGate) enter(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
 		return nil
 	default:
+	}
+	timer := time.NewTimer(agentWait)
+	defer timer.Stop()
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-timer.C:
 		return kind.TryAgain
+	case <-ctx.Done():
+		return errors.Trace(ctx.Err())
 	}
 }
 

@@ -10,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/juju/errors"
+
 	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/tag"
 )
 
@@ -185,5 +188,28 @@ func TestPresence(t *testing.T) {
 			t.Error("the watcher goes on after Kill")
 		}
 		p.close()
+	})
+}
+
+func TestAgentsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := make(agentGate, 1)
+		if err := g.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(agentWait/2, g.leave)
+		start := time.Now()
+		if err := g.enter(t.Context()); err != nil || time.Since(start) != agentWait/2 {
+			t.Errorf("enter = %v after %v, want a place as soon as there is one", err, time.Since(start))
+		}
+		start = time.Now()
+		if err := g.enter(t.Context()); !errors.Is(err, kind.TryAgain) || time.Since(start) != agentWait {
+			t.Errorf("enter = %v after %v, want to be sent away after %v", err, time.Since(start), agentWait)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.enter(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("enter = %v when the connection has ended", err)
+		}
 	})
 }

@@ -62,7 +62,7 @@ func (c *connection) identify(ctx context.Context, q params.LoginRequest) (calle
 		}
 		return c.person(ctx, t, string(q.Credentials))
 	}
-	if err := c.server.agentGate.enter(); err != nil {
+	if err := c.server.agentGate.enter(ctx); err != nil {
 		return caller{}, nil, err
 	}
 	defer c.server.agentGate.leave()
