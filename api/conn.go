@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"slices"
 	"strconv"
@@ -71,12 +72,16 @@ func (c *Conn) logIn(ctx context.Context) error {
 		Credentials: c.info.Password,
 		Nonce:       c.info.Nonce,
 		CLIArgs:     c.info.Purpose,
+		Trusted:     params.TrustOf(c.info.CACert),
 	}, &c.login)
 	if err != nil {
 		return err
 	}
 	if got := strings.TrimPrefix(c.login.ModelTag, "model-"); c.info.ModelUUID != "" && got != c.info.ModelUUID {
 		return errors.Errorf("server answered for model %q instead of %q", got, c.info.ModelUUID)
+	}
+	if x509.NewCertPool().AppendCertsFromPEM([]byte(c.login.CACert)) {
+		c.info.CACert = c.login.CACert // the one that was trusted vouches for it
 	}
 	return nil
 }
@@ -173,8 +178,9 @@ func (c *Conn) ControllerUUID() string {
 // ServerVersion returns the server's version.
 func (c *Conn) ServerVersion() string { return c.login.ServerVersion }
 
-// CACert returns the certificate of the authority that the connection trusts,
-// in PEM.
+// CACert returns the certificates of the authorities that are to be trusted from
+// now on, in PEM: those that the server has named, or else those that the
+// connection was opened with.
 func (c *Conn) CACert() string { return c.info.CACert }
 
 // UserInfo returns what the server says of the user that logged in, or nil for

@@ -67,7 +67,7 @@ func (r *Reconnector) Run(ctx context.Context, use func(ctx context.Context, c *
 			}
 			logger.Logf(level, "try %d to connect: %v", failures, err)
 		default:
-			info.Addrs = merge(conn.Addrs(), r.Info.Addrs)
+			info.Addrs, info.CACert = merge(conn.Addrs(), r.Info.Addrs), conn.CACert()
 			began := time.Now()
 			if done, err := r.use(ctx, conn, use); done {
 				return err

@@ -116,6 +116,19 @@ func (cs *connections) remove(c *connection) {
 	}
 }
 
+// list returns all connections on which somebody is logged in.
+func (cs *connections) list() []*rpc.Conn {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	var out []*rpc.Conn
+	for c := range cs.all {
+		if c.who.tag != nil {
+			out = append(out, c.rpc)
+		}
+	}
+	return out
+}
+
 // kinds returns how many connections there are of each kind of caller.
 func (cs *connections) kinds(controllerModel string) map[string]int {
 	out := map[string]int{"anonymous": 0, "user": 0, "agent": 0, "manager": 0}

@@ -46,6 +46,9 @@ func (c *connection) tryLogIn(ctx context.Context, q params.LoginRequest) (param
 	if err != nil {
 		return params.LoginResult{}, errors.Trace(err)
 	}
+	if ca := *c.server.authority.Load(); q.Trusted != "" && q.Trusted != params.TrustOf(ca) {
+		result.CACert = ca
+	}
 	c.becomes(who)
 	return result, nil
 }

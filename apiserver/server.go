@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -100,6 +101,7 @@ type Server struct {
 	http      *http.Server
 	conns     *connections
 	presence  *presence
+	authority atomic.Pointer[string] // PEM: whom clients are to trust
 	agentGate agentGate
 	brake     *brake
 
@@ -130,6 +132,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		agentGate: make(agentGate, agentLogins), brake: newBrake(),
 		streams: newStreams(), logReaders: make(chan struct{}, maxReaders), logTrouble: trouble{what: "cannot keep the logs of agents"},
 	}
+	s.authority.Store(&s.cfg.CACert)
 	var err error
 	if s.registry, err = newRegistry(facades()); err != nil {
 		return nil, errors.Annotate(err, "cannot set up facades")
@@ -156,11 +159,36 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // tellAuthority puts the authority where agents are told of it.
 func (s *Server) tellAuthority(ctx context.Context) error {
+	ca := *s.authority.Load()
 	attrs, err := s.cfg.Controller.ControllerConfig(ctx)
-	if err != nil || attrs[below.CACertKey] == s.cfg.CACert {
+	if err != nil || attrs[below.CACertKey] == ca {
 		return errors.Trace(err)
 	}
-	return s.cfg.Controller.UpdateControllerConfig(ctx, map[string]any{below.CACertKey: s.cfg.CACert}, nil)
+	return s.cfg.Controller.UpdateControllerConfig(ctx, map[string]any{below.CACertKey: ca}, nil)
+}
+
+// SetAuthority changes whom clients are to trust, as PEM. They are told when they
+// log in: see Recycle.
+func (s *Server) SetAuthority(ctx context.Context, ca string) error {
+	s.authority.Store(&ca)
+	return errors.Annotate(s.tellAuthority(ctx), "cannot record the CA certificate")
+}
+
+// Recycle ends the connections there are, one after another with a pause after
+// each, so that all clients log in anew. It returns early when ctx is done.
+func (s *Server) Recycle(ctx context.Context, pause time.Duration) {
+	all := s.conns.list()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for _, c := range all {
+		c.Kill()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	logger.Infof("had %d clients log in anew", len(all))
 }
 
 // route is what is served at a pattern of http.ServeMux.

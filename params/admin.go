@@ -1,6 +1,8 @@
 package params
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/slipway-project/slipway/core/network"
@@ -14,6 +16,7 @@ type LoginRequest struct {
 	UserData      string `json:"user-data,omitempty"`      // free text for the audit log
 	CLIArgs       string `json:"cli-args,omitempty"`       // likewise
 	ClientVersion string `json:"client-version,omitempty"` // likewise
+	Trusted       string `json:"trusted,omitempty"`        // TrustOf the authorities that the client trusts; an addition of ours
 }
 
 // LoginResult is the result of Admin.Login.
@@ -24,6 +27,7 @@ type LoginResult struct {
 	UserInfo      *AuthUserInfo        `json:"user-info,omitempty"`      // users only
 	Facades       []FacadeVersions     `json:"facades,omitempty"`        // sorted by name
 	ServerVersion string               `json:"server-version,omitempty"` // required by clients
+	CACert        string               `json:"ca-cert,omitempty"`        // PEM, whom to trust from now on; only to clients that trust others, and say so in Trusted
 }
 
 // AuthUserInfo says who logged in, and what that user may do.
@@ -40,4 +44,11 @@ type AuthUserInfo struct {
 type FacadeVersions struct {
 	Name     string `json:"name"`
 	Versions []int  `json:"versions"`
+}
+
+// TrustOf returns a short text that stands for certificate authorities, given as
+// PEM.
+func TrustOf(ca string) string {
+	sum := sha256.Sum256([]byte(ca))
+	return hex.EncodeToString(sum[:16])
 }

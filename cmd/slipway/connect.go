@@ -93,7 +93,7 @@ func (a *app) open(ctx context.Context, s site, uuid string) (*api.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	a.remember(ctx, s, conn.Addrs())
+	a.remember(ctx, s, conn)
 	return conn, nil
 }
 
@@ -103,20 +103,21 @@ func (a *app) info(s site, uuid string) api.Info {
 		Tag: s.userTag(), Password: s.account.Password, Purpose: "slipway"}
 }
 
-// remember notes where the controller can be reached, if that has changed. The
-// command goes on without it.
-func (a *app) remember(ctx context.Context, s site, addrs []string) {
-	if slices.Equal(slices.Sorted(slices.Values(addrs)), slices.Sorted(slices.Values(s.controller.APIEndpoints))) {
+// remember notes where the controller can be reached and whom to trust, if that
+// has changed. The command goes on without it.
+func (a *app) remember(ctx context.Context, s site, conn *api.Conn) {
+	addrs, ca := conn.Addrs(), conn.CACert()
+	if ca == s.controller.CACert && slices.Equal(slices.Sorted(slices.Values(addrs)), slices.Sorted(slices.Values(s.controller.APIEndpoints))) {
 		return
 	}
 	err := a.store().Update(ctx, func(c *clientstore.Contents) error {
 		known := c.Controllers[s.name]
-		known.APIEndpoints = addrs
+		known.APIEndpoints, known.CACert = addrs, ca
 		c.Controllers[s.name] = known
 		return nil
 	})
 	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: cannot note the controller's addresses: %v\n", err)
+		fmt.Fprintf(a.stderr, "warning: cannot note where the controller is and whom to trust: %v\n", err)
 	}
 }
 

@@ -20,6 +20,9 @@ type Agent struct {
 	CACert       string            `json:"ca-cert"`       // PEM
 	Addresses    []network.Address `json:"addresses,omitempty"`
 
+	// Trust keeps other authorities in the place of CACert; nil means that
+	// nothing is kept.
+	Trust func(caCert string) `json:"-"`
 	// Host is where the agent can start containers; nil means nowhere.
 	Host *Host `json:"-"`
 }

@@ -52,6 +52,10 @@ func NewAgent(o AgentOptions) AgentFunc {
 			Fatal:   func(error) bool { return false },
 		}
 		return r.Run(ctx, func(ctx context.Context, c *api.Conn) error {
+			if ca := c.CACert(); ca != a.CACert && a.Trust != nil {
+				a.Trust(ca)
+				a.CACert = ca
+			}
 			ctx, cancel := context.WithCancel(ctx)
 			var hosting sync.WaitGroup
 			if o.Containers != nil && a.Host != nil {

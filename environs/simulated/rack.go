@@ -253,7 +253,21 @@ func (r *Rack) boot(m *machine) {
 	a := m.Agent
 	a.Addresses = addresses(m.Number)
 	a.Host = &Host{rack: r, id: m.ID, key: keyOf(m.Owner)}
+	a.Trust = func(ca string) { r.trust(m, ca) }
 	r.agents.start(m.ID, r.throw(CallBoot, m.Owner).delay, a)
+}
+
+// trust has the agent of a machine trust other authorities at its next start.
+func (r *Rack) trust(m *machine, ca string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.instances[m.ID] != m || !m.running {
+		return // it has been stopped
+	}
+	m.Agent.CACert = ca
+	if err := r.keep(record{Started: &m.stored}); err != nil {
+		logger.Warningf("cannot keep whom the agent of machine-%s trusts: %v", m.Agent.MachineID, err)
+	}
 }
 
 // addresses returns those of an instance: one in 10.0.0.0/8, apart from the

@@ -148,6 +148,11 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		return errors.Trace(err)
 	}
 	s.add(part{name: "herald", kill: herald.Kill, wait: herald.Wait, dead: herald.tomb.Dead()})
+	trust, err := newAuthority(ctx, o.Dir, settings, certs, server)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	s.add(part{name: "certificate authority", kill: trust.Kill, wait: trust.Wait})
 	if o.Worker {
 		return errors.Trace(s.startWorker(o))
 	}
@@ -210,6 +215,7 @@ func StartModels(o ModelsOptions) (*provisioner.Models, error) {
 	}
 	return provisioner.NewModels(provisioner.ModelsConfig{
 		Info: agent.Info(), Registry: o.Registry, Only: o.Only, Lease: o.Lease,
+		Connected: keepTrust(o.AgentFile),
 	})
 }
 

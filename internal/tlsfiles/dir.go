@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/internal/atomicfile"
 )
+
+var logger = loggo.GetLogger("slipway.tlsfiles")
 
 // The names of the files. Those that hold a key are for their owner alone.
 const (
@@ -26,10 +29,12 @@ type Dir struct {
 	hosts []string
 	now   func() time.Time
 
-	authority Pair
-
-	mu   sync.Mutex
-	leaf *tls.Certificate
+	mu        sync.Mutex
+	authority Pair      // which signs
+	bundle    []byte    // PEM: all that are to be trusted
+	rotation  *Rotation // under way; nil if none is
+	leaf      *tls.Certificate
+	warned    time.Time // when it was last told that the leaf cannot be renewed
 }
 
 // Open returns what the folder at path holds, and makes what is missing: the
@@ -53,13 +58,9 @@ func Open(path string, hosts []string) (*Dir, error) {
 // openAuthority reads the authority, or makes it if neither of its files is
 // there.
 func (d *Dir) openAuthority() error {
-	pair, err := d.read(AuthorityFile, authorityKeyFile)
+	err := d.load()
 	switch {
 	case err == nil:
-		if _, err := tls.X509KeyPair(pair.Cert, pair.Key); err != nil {
-			return errors.Annotatef(err, "cannot use the certificate authority in %s", d.path)
-		}
-		d.authority = pair
 		return nil
 	case !os.IsNotExist(err):
 		return errors.Annotate(err, "cannot read the certificate authority")
@@ -72,14 +73,55 @@ func (d *Dir) openAuthority() error {
 	if d.authority, err = NewAuthority("slipway", d.now()); err != nil {
 		return errors.Trace(err)
 	}
+	d.bundle = d.authority.Cert
 	return d.write(d.authority, AuthorityFile, authorityKeyFile)
 }
 
-// AuthorityPEM returns the authority's certificate, which clients are to trust.
-func (d *Dir) AuthorityPEM() string { return string(d.authority.Cert) }
+// check returns an error if a pair cannot be used as an authority.
+func (d *Dir) check(p Pair) error {
+	_, err := tls.X509KeyPair(p.Cert, p.Key)
+	return errors.Annotatef(err, "cannot use the certificate authority in %s", d.path)
+}
 
-// Certificate returns the server certificate, which it renews when it is time.
-// It may be called concurrently.
+// AuthorityPEM returns the certificates of the authorities that clients are to
+// trust: one, or two while one is being replaced.
+func (d *Dir) AuthorityPEM() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return string(d.bundle)
+}
+
+// Rotation returns the replacement of the authority that is under way, or false
+// if none is.
+func (d *Dir) Rotation() (Rotation, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rotation == nil {
+		return Rotation{}, false
+	}
+	return *d.rotation, true
+}
+
+// Refresh takes up what has become of the authority: that it is being replaced,
+// and that its time is over. It reports whether clients are to trust something
+// else now.
+func (d *Dir) Refresh() (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := string(d.bundle)
+	signer := string(d.authority.Cert)
+	if err := d.load(); err != nil {
+		return false, errors.Annotate(err, "cannot read the certificate authority")
+	}
+	if signer != string(d.authority.Cert) {
+		d.leaf = nil
+	}
+	return before != string(d.bundle), nil
+}
+
+// Certificate returns the server certificate, which it renews when it is time. One
+// that cannot be renewed is used as long as it is good. It may be called
+// concurrently.
 func (d *Dir) Certificate() (*tls.Certificate, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,6 +129,23 @@ func (d *Dir) Certificate() (*tls.Certificate, error) {
 	if d.leaf != nil && now.Before(RenewAt(d.leaf.Leaf)) {
 		return d.leaf, nil
 	}
+	leaf, err := d.renew(now)
+	if err != nil && d.leaf != nil && now.Before(d.leaf.Leaf.NotAfter) {
+		if now.Sub(d.warned) > time.Hour {
+			logger.Errorf("cannot renew the server certificate, which is good until %s: %v", d.leaf.Leaf.NotAfter.Format(time.RFC3339), err)
+			d.warned = now
+		}
+		return d.leaf, nil
+	}
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	d.leaf = leaf
+	return d.leaf, nil
+}
+
+// renew returns the server certificate that is kept, or a new one.
+func (d *Dir) renew(now time.Time) (*tls.Certificate, error) {
 	pair, err := d.read(leafFile, leafKeyFile)
 	if err != nil || !fits(pair, d.authority, d.hosts, now) {
 		if pair, err = NewLeaf(d.authority, d.hosts, now); err != nil {
@@ -97,11 +156,7 @@ func (d *Dir) Certificate() (*tls.Certificate, error) {
 		}
 	}
 	leaf, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		return nil, errors.Annotate(err, "cannot use the server certificate")
-	}
-	d.leaf = &leaf
-	return d.leaf, nil
+	return &leaf, errors.Annotate(err, "cannot use the server certificate")
 }
 
 func (d *Dir) read(cert, key string) (Pair, error) {

@@ -116,6 +116,13 @@ func (a *Agent) attempt(ctx context.Context) (bool, error) {
 	defer l.Close()
 	a.log.clear()
 	logger.Infof("%s is connected to %s", file.Tag, l.Addrs()[0])
+	if ca := l.CACert(); ca != "" && ca != file.CACert {
+		file.CACert = ca
+		if err := agentfile.Write(a.cfg.AgentFile, file); err != nil {
+			return false, errors.Annotate(err, "cannot note whom to trust")
+		}
+		logger.Infof("the controller has named another certificate authority")
+	}
 	s := &session{agent: a, link: l, machineID: id, file: file}
 	dead, err := s.run(ctx)
 	if err != nil || !dead {

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/internal/tlsfiles"
 )
 
 // fixture is an agent, its controller and its machine, in a bubble of time.
@@ -95,6 +96,24 @@ func TestAgentReportsAndReplacesItsPassword(t *testing.T) {
 		after(time.Minute)
 		if again := f.file(); !reflect.DeepEqual(again, file) {
 			f.Error("the agent file changed without need")
+		}
+		f.wantStatuses(status.Started, status.Started)
+	})
+}
+
+func TestAgentNotesWhomToTrust(t *testing.T) {
+	other, err := tlsfiles.NewAuthority("other", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherCA := string(other.Cert)
+	run(t, nil, func(f *fixture) {
+		before := f.file()
+		f.controller.do(func() { f.controller.ca = otherCA })
+		f.controller.cut()
+		after(time.Minute)
+		if got := f.file(); got.CACert != otherCA || got.Password != before.Password {
+			t.Errorf("agent file trusts %q", got.CACert)
 		}
 		f.wantStatuses(status.Started, status.Started)
 	})

@@ -50,6 +50,7 @@ type controller struct {
 	statuses  []status.Status
 	addresses []network.Address
 	servers   []string
+	ca        string // whom it says to trust; empty means nothing new
 	dials     []time.Time
 	links     []*fakeLink
 
@@ -118,6 +119,7 @@ var _ link = (*fakeLink)(nil)
 
 func (l *fakeLink) Broken() <-chan struct{} { return l.broken }
 func (l *fakeLink) Addrs() []string         { return []string{"127.0.0.1:17070"} }
+func (l *fakeLink) CACert() string          { return l.ca }
 func (l *fakeLink) Close() error {
 	l.breakOnce.Do(func() { close(l.broken) })
 	l.do(func() { l.links = slices.DeleteFunc(l.links, func(o *fakeLink) bool { return o == l }) })

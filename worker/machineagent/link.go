@@ -33,6 +33,7 @@ type link interface {
 	Connection
 
 	SetPassword(ctx context.Context, password params.Secret) error
+	CACert() string // PEM, whom to trust from now on
 	Broken() <-chan struct{}
 	Close() error
 }

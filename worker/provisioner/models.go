@@ -3,6 +3,7 @@ package provisioner
 import (
 	"context"
 	"crypto/rand"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -26,6 +27,10 @@ type ModelsConfig struct {
 	Only     string             // the one model to care for; empty means all, as they come
 	Backoff  worker.Backoff     // between attempts at anything that failed
 
+	// Connected is called with each new connection to the controller model; nil
+	// means that nobody wants to know.
+	Connected func(c *api.Conn)
+
 	// Lease is for how long a model is claimed; see lease.DefaultDuration, which 0
 	// means.
 	Lease time.Duration
@@ -36,6 +41,7 @@ type ModelsConfig struct {
 // its own, and the failure of one touches no other.
 type Models struct {
 	tomb    tomb.Tomb
+	trusted atomic.Pointer[string] // the authorities named last, as PEM
 	cfg     ModelsConfig
 	runner  *worker.Runner
 	session string // tells this process from others with the same identity
@@ -72,6 +78,11 @@ func (m *Models) Wait() error { return m.tomb.Wait() }
 func (m *Models) follow() error {
 	r := api.Reconnector{Info: m.cfg.Info, Options: m.cfg.Options, Backoff: m.cfg.Backoff}
 	err := r.Run(m.tomb.Context(nil), func(ctx context.Context, c *api.Conn) error {
+		ca := c.CACert()
+		m.trusted.Store(&ca)
+		if m.cfg.Connected != nil {
+			m.cfg.Connected(c)
+		}
 		if m.cfg.Only != "" {
 			m.begin(c, m.cfg.Only)
 			<-ctx.Done() // the connection is kept: it shows that the worker is there
@@ -116,7 +127,11 @@ func (m *Models) begin(c *api.Conn, uuid string) {
 	info.Addrs = c.Addrs()
 	info.ModelUUID = uuid
 	controller := c.ControllerUUID()
-	err := m.runner.Start(uuid, func() (worker.Worker, error) { return m.open(info, controller) })
+	err := m.runner.Start(uuid, func() (worker.Worker, error) {
+		info := info
+		info.CACert = *m.trusted.Load() // which may be another by then
+		return m.open(info, controller)
+	})
 	if err == nil {
 		logger.Infof("caring for model %s", uuid)
 	} else if !errors.Is(err, errors.AlreadyExists) && m.tomb.Alive() {
