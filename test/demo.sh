@@ -69,7 +69,7 @@ export SLIPWAY_DATA=$dir/site/client
 launch rack "$bin/provisionerd" simrack --listen 127.0.0.1:0 --data-dir "$dir/rack"
 rack=http://$address
 echo "rack at $rack"
-run slipway model-config "rack-url=$rack" "rack-token=$(cat "$dir/rack/rack.token")" provisioner-retry-delay=2s | sed 's/rack-token=[^ ]*/rack-token=.../'
+run slipway model-config "rack-url=$rack" "rack-token=@$dir/rack/rack.token" provisioner-retry-delay=2s
 "$bin/provisionerd" simrack fault --url "$rack" --data-dir "$dir/rack" --machine 7 --times 2 --message "power supply is not answering"
 "$bin/provisionerd" model --agent-file "$dir/site/agents/machine-0.yaml" 2>"$dir/worker.log" &
 pid[worker]=$!
@@ -101,7 +101,8 @@ run slipway remove-machine 12 --force
 run slipway wait 12 --for gone --timeout 20s || fail "machine 12 is still there"
 
 say "what the operator sees"
-run slipway status | head -n 16
+run slipway status >"$dir/status.txt"
+head -n 16 "$dir/status.txt"
 echo "..."
 
 started=$(current started)
