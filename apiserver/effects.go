@@ -33,6 +33,8 @@ func effects() []effectsRow {
 		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelConstraints"},
 		{"Controller", reads, "AllModels ControllerConfig GetControllerAccess ModelConfig ModelStatus"},
 		{"Controller", writes, "ConfigSet ModifyControllerAccess"},
+		{"Hosts", reads, "List Managed Watch"},
+		{"Hosts", writes, "Add Do Forget Intend Save SetCredentials"},
 		{"ImageMetadata", reads, "List"},
 		{"ImageMetadata", writes, "Delete Save"},
 		{"MachineManager", writes, "AddMachines"},

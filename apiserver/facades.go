@@ -4,6 +4,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/agent"
 	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/controller"
+	"github.com/slipway-project/slipway/apiserver/hosts"
 	"github.com/slipway-project/slipway/apiserver/imagemetadata"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
@@ -37,6 +38,7 @@ func facades() []row {
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
 		{name: "Controller", version: 3, scope: onController, who: people, make: of(controller.NewV3)},
 		{name: "Controller", version: 5, scope: onController, who: people, make: of(controller.NewV5)},
+		{name: "Hosts", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(hosts.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-project/slipway/api/agentfile"
 	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
@@ -102,6 +103,9 @@ func Bootstrap(ctx context.Context, o BootstrapOptions) error {
 	}
 	certs, err := tlsfiles.Open(string(o.Dir), hosts(settings))
 	if err != nil {
+		return errors.Trace(err)
+	}
+	if err := hostkey.New().Write(o.Dir.HostKeys()); err != nil {
 		return errors.Trace(err)
 	}
 	db, err := openStore(ctx, o.Dir, o.Store)

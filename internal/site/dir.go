@@ -71,6 +71,9 @@ func (d Dir) AgentFile() string { return d.join("agents/machine-0.yaml") }
 // Logs returns the folder of the models' logs.
 func (d Dir) Logs() string { return d.join("logs") }
 
+// HostKeys returns the path of the keys that seal the credentials of hosts.
+func (d Dir) HostKeys() string { return d.join("hosts.key") }
+
 // Rack returns the folder of the simulated rack.
 func (d Dir) Rack() string { return d.join("rack") }
 

@@ -4,6 +4,7 @@
 //	DIR/controller.yaml          what the controller was prepared with
 //	DIR/ca.pem                   the authority that clients trust
 //	DIR/ca-key.pem, server*.pem  its key, and what the server proves its name with (0600)
+//	DIR/hosts.key                what seals the credentials of hosts, for every controller (0600)
 //	DIR/store/                   the embedded store, unless the state is in MongoDB
 //	DIR/client/                  the operator's client files (0600)
 //	DIR/agents/machine-0.yaml    the identity of the site's first worker (0600)

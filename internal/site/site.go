@@ -178,11 +178,18 @@ func schemaOf(r *environs.Registry, name string) (config.Schema, error) {
 // startState opens the state and what keeps it in order.
 func (s *Site) startState(ctx context.Context, o Options, db store.Store) (*state.Controller, error) {
 	policy := newPolicy(o.Registry)
-	controller, err := state.Open(ctx, db, state.Options{Policy: policy})
+	keys, err := o.Dir.hostKeys()
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	controller, err := state.Open(ctx, db, state.Options{Policy: policy, HostKeys: keys})
 	if err != nil {
 		return nil, errors.Annotatef(err, "cannot open the state in %s", o.Dir)
 	}
 	s.add(part{name: "state", wait: controller.Close})
+	if err := checkHostKeys(ctx, o.Dir, controller); err != nil {
+		return nil, errors.Trace(err)
+	}
 	work := newCleaner(controller.Cleanups())
 	s.add(part{name: "cleaner", kill: work.Kill, wait: work.Wait, dead: work.tomb.Dead()})
 	return controller, nil

@@ -1,0 +1,108 @@
+// Package hosts asks the Hosts facade, version 1: for the bare-metal hosts of a
+// site.
+package hosts
+
+import (
+	"context"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
+	"github.com/slipway-project/slipway/watcher"
+)
+
+// Client makes the calls. Its methods may be called concurrently.
+type Client struct {
+	caller api.Caller
+}
+
+// New returns a client. People connect to the controller, managers to any model.
+func New(c api.Caller) *Client { return &Client{caller: c} }
+
+func request(method string) rpc.Request {
+	return rpc.Request{Type: "Hosts", Version: 1, Method: method}
+}
+
+func (c *Client) call(ctx context.Context, method string, args, result any) error {
+	return errors.Trace(c.caller.Call(ctx, request(method), args, result))
+}
+
+// one makes a call about one host that answers with an error or none.
+func (c *Client) one(ctx context.Context, method string, args any) error {
+	var r params.ErrorResults
+	if err := c.call(ctx, method, args, &r); err != nil {
+		return err
+	}
+	return api.OneError(api.ErrorsOf(r, 1))
+}
+
+// List describes hosts, given by name; no names mean all hosts.
+func (c *Client) List(ctx context.Context, names ...string) ([]api.Result[params.Host], error) {
+	var r params.HostResults
+	if err := c.call(ctx, "List", params.HostNames{Names: names}, &r); err != nil {
+		return nil, err
+	}
+	want := len(names)
+	if want == 0 {
+		want = len(r.Results)
+	}
+	return api.ResultsOf(r.Results, want, func(r *params.HostResult) (params.Host, *params.Error) {
+		switch {
+		case r.Error != nil:
+			return params.Host{}, r.Error
+		case r.Result == nil:
+			return params.Host{}, &params.Error{Message: "server answered with no host"}
+		}
+		return *r.Result, nil
+	})
+}
+
+// Add adds hosts and returns their names.
+func (c *Client) Add(ctx context.Context, hosts ...params.AddHost) ([]api.Result[string], error) {
+	var r params.AddHostResults
+	if err := c.call(ctx, "Add", params.AddHosts{Hosts: hosts}, &r); err != nil {
+		return nil, err
+	}
+	return api.ResultsOf(r.Results, len(hosts), func(r *params.AddHostResult) (string, *params.Error) { return r.Name, r.Error })
+}
+
+// Do asks something of a host; see params.HostAction.
+func (c *Client) Do(ctx context.Context, name, action string) error {
+	return c.one(ctx, "Do", params.HostActions{Actions: []params.HostAction{{Name: name, Action: action}}})
+}
+
+// SetCredentials gives a host's BMC other credentials.
+func (c *Client) SetCredentials(ctx context.Context, name string, creds params.HostCredentials) error {
+	return c.one(ctx, "SetCredentials", params.SetHostsCredentials{Hosts: []params.SetHostCredentials{{Name: name, Credentials: creds}}})
+}
+
+// Watch watches of which hosts changes what is wanted, by name. It is for
+// managers, as is everything below.
+func (c *Client) Watch(ctx context.Context) (watcher.StringsWatcher, error) {
+	return api.WatchStrings(ctx, c.caller, request("Watch"))
+}
+
+// Managed returns the hosts that there are among names, with their credentials. The
+// error satisfies kind.LeaseDenied for whoever does not hold the site's lease.
+func (c *Client) Managed(ctx context.Context, names []string) ([]params.ManagedHost, error) {
+	var r params.ManagedHosts
+	err := c.call(ctx, "Managed", params.HostNames{Names: names}, &r)
+	return r.Hosts, err
+}
+
+// Intend notes for how long the caller may act on a host.
+func (c *Client) Intend(ctx context.Context, i params.HostIntent) error {
+	return c.one(ctx, "Intend", params.HostIntents{Intents: []params.HostIntent{i}})
+}
+
+// Save replaces what is known of a host.
+func (c *Client) Save(ctx context.Context, u params.HostUpdate) error {
+	return c.one(ctx, "Save", params.HostUpdates{Updates: []params.HostUpdate{u}})
+}
+
+// Forget removes the record of a host that has been let go.
+func (c *Client) Forget(ctx context.Context, name string) error {
+	return c.one(ctx, "Forget", params.HostNames{Names: []string{name}})
+}

@@ -1,0 +1,49 @@
+package hosts_test
+
+import (
+	"testing"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/api/apitest"
+	"github.com/slipway-project/slipway/api/hosts"
+	"github.com/slipway-project/slipway/internal/golden"
+	"github.com/slipway-project/slipway/params"
+)
+
+func TestWhatGoesOverTheWire(t *testing.T) {
+	const none = `{"results":[{}]}`
+	tr := &apitest.Transcript{Replies: map[string]string{
+		"Hosts.List":           `{"results":[{"result":{"name":"a","record":{"spec":{}},"progress":{"owner":"queue","place":2},"has-credentials":true}}]}`,
+		"Hosts.Add":            `{"results":[{"name":"a"},{"error":{"message":"host \"b\" already exists","code":"already exists"}}]}`,
+		"Hosts.Do":             `{"results":[{"error":{"message":"host \"c\" not found","code":"not found"}}]}`,
+		"Hosts.SetCredentials": none, "Hosts.Intend": none, "Hosts.Save": none, "Hosts.Forget": none,
+		"Hosts.Managed": `{"hosts":[{"name":"a","record":{},"progress":{},"has-credentials":true,"credentials":{"username":"u","password":"p"},"retries":1}]}`,
+	}}
+	c, ctx := hosts.New(tr), t.Context()
+	list, err := c.List(ctx)
+	tr.Note("%d hosts, %v, %+v", len(list), err, list[0].Value.Progress)
+	added, err := c.Add(ctx, params.AddHost{Name: "a", Spec: []byte(`{}`)}, params.AddHost{Name: "b", Spec: []byte(`{}`), ReserveFor: "m"})
+	tr.Note("%v, %v", added, err)
+	err = c.Do(ctx, "c", "retry")
+	if !errors.Is(err, errors.NotFound) {
+		t.Errorf("Do = %v, want NotFound", err)
+	}
+	tr.Note("%v", c.SetCredentials(ctx, "a", params.HostCredentials{Username: "u", Password: "p"}))
+	managed, err := c.Managed(ctx, []string{"a"})
+	tr.Note("%v, %v", managed[0].Credentials, err)
+	tr.Note("%v", c.Intend(ctx, params.HostIntent{Name: "a", For: 5}))
+	tr.Note("%v", c.Save(ctx, params.HostUpdate{Name: "a", Status: []byte(`{}`)}))
+	tr.Note("%v", c.Forget(ctx, "a"))
+	golden.Check(t, "transcript.golden", tr.String())
+}
+
+func TestAnAnswerWithoutAHostIsAnError(t *testing.T) {
+	for _, reply := range []string{`{"results":[{}]}`, `{"results":[]}`, `!unauthorized access: permission denied`} {
+		tr := &apitest.Transcript{Replies: map[string]string{"Hosts.List": reply}}
+		got, err := hosts.New(tr).List(t.Context(), "a")
+		if err == nil && got[0].Err == nil {
+			t.Errorf("no error for %s", reply)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package params
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The facade Hosts is an addition of this project to the protocol: the bare-metal
+// hosts of a site. List, and what changes what is wanted of hosts, is for
+// controller superusers; Watch, Managed, Intend, Save and Forget are for the
+// manager agent that holds the site's lease. Records, specs and statuses are
+// JSON of the resource BareMetalHost, whose keys are its own.
+
+// HostNames names hosts.
+type HostNames struct {
+	Names []string `json:"names"` // for Hosts.List: none means all
+}
+
+// HostConsumer is the machine that a host belongs to.
+type HostConsumer struct {
+	ModelUUID string `json:"model-uuid"`
+	MachineID string `json:"machine-id"`
+}
+
+// HostProgress says what a host waits for.
+type HostProgress struct {
+	Owner    string    `json:"owner,omitempty"` // who has to act; empty: nobody
+	Reason   string    `json:"reason,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"` // when waiting turns into an error
+	NextTry  time.Time `json:"next-try,omitzero"`
+	Place    int       `json:"place,omitempty"` // in the queue, from 1
+	Faults   int       `json:"faults,omitempty"`
+}
+
+// HostEvent is something that happened to a host.
+type HostEvent struct {
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Time    time.Time `json:"time"`
+}
+
+// Host describes a host. It holds no secrets.
+type Host struct {
+	Name           string          `json:"name"`
+	Record         json.RawMessage `json:"record"`                // a BareMetalHost
+	ReserveFor     string          `json:"reserve-for,omitempty"` // a model's UUID
+	Consumer       *HostConsumer   `json:"consumer,omitempty"`
+	Progress       HostProgress    `json:"progress"`
+	Events         []HostEvent     `json:"events,omitempty"` // the newest last
+	HasCredentials bool            `json:"has-credentials"`
+}
+
+// HostResult holds a host, or an error.
+type HostResult struct {
+	Result *Host  `json:"result,omitempty"`
+	Error  *Error `json:"error,omitempty"`
+}
+
+// HostResults are the results of Hosts.List.
+type HostResults struct {
+	Results []HostResult `json:"results"`
+}
+
+// HostCredentials are what one logs in to a BMC with.
+type HostCredentials struct {
+	Username Secret `json:"username,omitempty"`
+	Password Secret `json:"password,omitempty"`
+}
+
+// AddHost says what host to add.
+type AddHost struct {
+	Name        string            `json:"name,omitempty"` // empty: made of the boot MAC address
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        json.RawMessage   `json:"spec"` // of a BareMetalHost
+	Credentials HostCredentials   `json:"credentials,omitzero"`
+	ReserveFor  string            `json:"reserve-for,omitempty"` // a model's UUID
+}
+
+// AddHosts are the parameters of Hosts.Add.
+type AddHosts struct {
+	Hosts []AddHost `json:"hosts"`
+}
+
+// AddHostResult holds a new host's name, or an error.
+type AddHostResult struct {
+	Name  string `json:"name,omitempty"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// AddHostResults are the results of Hosts.Add.
+type AddHostResults struct {
+	Results []AddHostResult `json:"results"`
+}
+
+// HostAction asks something of a host: power-on, power-off, reboot, hard-reboot,
+// inspect, maintenance-on, maintenance-off, retry, remove or remove-by-force.
+type HostAction struct {
+	Name   string `json:"name"`
+	Action string `json:"action"`
+}
+
+// HostActions are the parameters of Hosts.Do, whose results are ErrorResults.
+type HostActions struct {
+	Actions []HostAction `json:"actions"`
+}
+
+// SetHostCredentials gives a host's BMC other credentials.
+type SetHostCredentials struct {
+	Name        string          `json:"name"`
+	Credentials HostCredentials `json:"credentials"`
+}
+
+// SetHostsCredentials are the parameters of Hosts.SetCredentials, whose results are
+// ErrorResults.
+type SetHostsCredentials struct {
+	Hosts []SetHostCredentials `json:"hosts"`
+}
+
+// ManagedHost is a host as its manager sees it.
+type ManagedHost struct {
+	Host
+	Credentials        HostCredentials `json:"credentials,omitzero"`
+	CredentialsVersion int             `json:"credentials-version,omitempty"`
+	Retries            int             `json:"retries,omitempty"`     // requests to try again at once
+	Force              bool            `json:"force,omitempty"`       // it is being removed by force
+	ForeignFor         time.Duration   `json:"foreign-for,omitempty"` // nanoseconds for which another manager may still act
+}
+
+// ManagedHosts is the result of Hosts.Managed: those of the named that there are.
+type ManagedHosts struct {
+	Hosts []ManagedHost `json:"hosts"`
+}
+
+// HostIntent says for how long the manager may act on a host.
+type HostIntent struct {
+	Name string        `json:"name"`
+	For  time.Duration `json:"for"` // nanoseconds, from now
+}
+
+// HostIntents are the parameters of Hosts.Intend, whose results are ErrorResults.
+type HostIntents struct {
+	Intents []HostIntent `json:"intents"`
+}
+
+// HostUpdate is what the manager found out about a host.
+type HostUpdate struct {
+	Name             string          `json:"name"`
+	Status           json.RawMessage `json:"status"` // of a BareMetalHost
+	Progress         HostProgress    `json:"progress"`
+	ClearAnnotations []string        `json:"clear-annotations,omitempty"`
+	Events           []HostEvent     `json:"events,omitempty"` // new ones
+}
+
+// HostUpdates are the parameters of Hosts.Save, whose results are ErrorResults.
+type HostUpdates struct {
+	Updates []HostUpdate `json:"updates"`
+}
