@@ -28,7 +28,7 @@ again at the next start.
 Models use it with the settings rack-url=http://HOST:PORT and rack-token, which
 is in DIR/rack.token. When it serves it prints "ready HOST:PORT".`,
 		Example: `  provisionerd simrack --listen 127.0.0.1:17071 --data-dir ./rack
-  slipway model-config rack-url=http://127.0.0.1:17071 rack-token=$(cat ./rack/rack.token)
+  slipway model-config rack-url=http://127.0.0.1:17071 rack-token=@./rack/rack.token
   provisionerd simrack fault --url http://127.0.0.1:17071 --data-dir ./rack --machine 3 --times 2`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.listen == "" || o.dataDir == "" {
