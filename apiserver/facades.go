@@ -2,10 +2,13 @@ package apiserver
 
 import (
 	"github.com/slipway-project/slipway/apiserver/agent"
+	"github.com/slipway-project/slipway/apiserver/annotations"
+	"github.com/slipway-project/slipway/apiserver/block"
 	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/hosts"
 	"github.com/slipway-project/slipway/apiserver/imagemetadata"
+	"github.com/slipway-project/slipway/apiserver/keymanager"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
 	"github.com/slipway-project/slipway/apiserver/modelmanager"
@@ -15,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/provisioner"
 	"github.com/slipway-project/slipway/apiserver/singular"
 	"github.com/slipway-project/slipway/apiserver/statushistory"
+	"github.com/slipway-project/slipway/apiserver/upgrader"
 	"github.com/slipway-project/slipway/apiserver/usermanager"
 	"github.com/slipway-project/slipway/apiserver/watch"
 )
@@ -35,11 +39,14 @@ func facades() []row {
 	return []row{
 		{name: "Agent", version: 2, scope: onModel, who: agents, make: of(agent.New)},
 		{name: "AllWatcher", version: 1, scope: onModel, who: readers, objects: true, make: stateless(watch.NewAllWatcher)},
+		{name: "Annotations", version: 2, scope: onModel, who: readers, make: of(annotations.New)},
+		{name: "Block", version: 2, scope: onModel, who: readers, make: of(block.New)},
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
 		{name: "Controller", version: 3, scope: onController, who: people, make: of(controller.NewV3)},
 		{name: "Controller", version: 5, scope: onController, who: people, make: of(controller.NewV5)},
 		{name: "Hosts", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(hosts.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
+		{name: "KeyManager", version: 1, scope: onModel, who: writers, make: of(keymanager.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},
 		{name: "ModelConfig", version: 1, scope: onModel, who: writers, make: of(modelconfig.New)},
@@ -53,6 +60,7 @@ func facades() []row {
 		{name: "StatusHistory", version: 2, scope: onModel, who: readers, make: of(statushistory.New)},
 		{name: "StringsWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewStringsWatcher)},
 		{name: "Subnets", version: 2, scope: onModel, who: readers, make: of(networks.NewSubnets)},
+		{name: "Upgrader", version: 1, scope: onModel, who: agents, make: of(upgrader.New)},
 		{name: "UserManager", version: 1, scope: onController, who: people, make: of(usermanager.New)},
 	}
 }

@@ -207,7 +207,7 @@ func TestAgentsMayNotTouchOtherMachines(t *testing.T) {
 
 // perEntity are the parameters that name entities.
 func perEntity() []string {
-	return []string{"Entities", "EntityPasswords", "SetStatus", "InstancesInfo", "MachineContainersParams", "WatchContainers", "SetMachinesAddresses"}
+	return []string{"Entities", "EntityPasswords", "SetStatus", "InstancesInfo", "MachineContainersParams", "WatchContainers", "SetMachinesAddresses", "SetAgentTools"}
 }
 
 // refusal calls a method about one entity and returns the code of the error, or its
@@ -217,7 +217,7 @@ func refusal(c *rpc.Client, r rpc.Request, tag string) string {
 		"tag": tag, "machine-tag": tag, "model-tag": tag, "user-tag": "user-reader", "action": "grant", "access": "admin",
 		"password": agentPassword, "instance-id": "i-9", "nonce": "n", "status": "started", "container-types": []string{"lxd"},
 	}}
-	args := map[string]any{"tag": tag, "entities": one, "changes": one, "machines": one, "params": one, "machine-addresses": one}
+	args := map[string]any{"tag": tag, "entities": one, "changes": one, "machines": one, "params": one, "machine-addresses": one, "agent-tools": one}
 	type result struct {
 		Error *struct{ Message, Code string }
 	}

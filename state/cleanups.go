@@ -298,7 +298,7 @@ func (m *Model) remove(ctx context.Context) error {
 	if err := m.c.releaseAll(ctx, m.uuid, func(AddressState) bool { return true }); err != nil {
 		return errors.Trace(err)
 	}
-	for _, collection := range []string{historyC, countersC, loginsC, removalsC, networksC, imagesC, addressC} {
+	for _, collection := range []string{historyC, countersC, loginsC, removalsC, networksC, imagesC, addressC, extrasC} {
 		if err := m.removeLeftovers(ctx, collection); err != nil {
 			return errors.Trace(err)
 		}

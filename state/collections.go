@@ -32,6 +32,7 @@ const (
 	networksC = "networks"     // <model uuid>:networks
 	imagesC   = "images"       // <model uuid>:images
 	addressC  = "addresses"    // <model uuid>:<subnet>, with the addresses given to containers
+	extrasC   = "extras"       // <model uuid>:blocks and <model uuid>:annotations
 	blobsC    = "blobs"        // _:<upload>:<number of the part>
 )
 
@@ -68,6 +69,7 @@ func Collections() []store.Collection {
 		{Name: networksC},
 		{Name: imagesC},
 		{Name: addressC},
+		{Name: extrasC},
 		{Name: blobsC},
 		{Name: HostsCollection},
 		{Name: HostStatusCollection},

@@ -44,7 +44,16 @@ type Model interface {
 	Info(ctx context.Context) (ModelInfo, error)
 	Settings(ctx context.Context) (*config.Config, error)
 	SetConstraints(ctx context.Context, c constraints.Value) error
+	// CheckBlocks returns an error satisfying kind.ActionBlocked if operations
+	// of one of these kinds are switched off.
+	CheckBlocks(ctx context.Context, kinds ...string) error
 }
+
+// The kinds of blocks that the facades heed.
+const (
+	blockChange = "BlockChange"
+	blockRemove = "BlockRemove"
+)
 
 // Site is what the whole site has in common.
 type Site interface {

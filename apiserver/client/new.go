@@ -92,6 +92,10 @@ func (b backend) Info(ctx context.Context) (ModelInfo, error) {
 	}, nil
 }
 
+func (b backend) CheckBlocks(ctx context.Context, kinds ...string) error {
+	return b.st.Blocks().Check(ctx, kinds...)
+}
+
 func (b backend) SetConstraints(ctx context.Context, c constraints.Value) error {
 	m, err := b.st.Model(ctx)
 	if err != nil {

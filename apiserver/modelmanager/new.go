@@ -106,6 +106,14 @@ func (b backend) inherit(ctx context.Context, attrs map[string]any) error {
 // model is a *state.Model that knows its details.
 type model struct{ *state.Model }
 
+// Destroy implements Model. It heeds what is switched off in the model.
+func (m model) Destroy(ctx context.Context) error {
+	if err := m.State().Blocks().Check(ctx, state.BlockDestroy, state.BlockRemove, state.BlockChange); err != nil {
+		return err
+	}
+	return m.Model.Destroy(ctx)
+}
+
 // Details implements Model.
 func (m model) Details(ctx context.Context) (Details, error) {
 	settings, err := below.Config{State: m.State()}.Settings(ctx)

@@ -26,7 +26,7 @@ func NewProvisionerAPI(st *state.State, resources *common.Resources, authorizer 
 		Finder:         b,
 		Addresses:      b.Site,
 		Config:         b.Config,
-		Binaries:       b,
+		Binaries:       below.Binaries{Site: b.Site},
 		StateAddresses: b.StateAddresses,
 		AgentVersion:   b.AgentVersion,
 		WatchMachines:  st.Machines().Watch,
@@ -48,22 +48,12 @@ type backend struct {
 var (
 	_ Backend             = backend{}
 	_ common.EntityFinder = backend{}
-	_ common.Binaries     = backend{}
 )
 
 func (b backend) ControllerUUID() string { return b.st.Controller().ControllerUUID() }
 
 func (b backend) ControllerConfig(ctx context.Context) (map[string]any, error) {
 	return b.st.Controller().ControllerConfig(ctx)
-}
-
-func (b backend) Binaries(ctx context.Context) ([]common.Binary, error) {
-	all, err := b.st.Controller().Binaries().All(ctx)
-	out := make([]common.Binary, len(all))
-	for i, x := range all {
-		out[i] = common.Binary{Version: x.Version, SHA256: x.SHA256, Size: x.Size}
-	}
-	return out, errors.Trace(err)
 }
 
 func (b backend) Networks(ctx context.Context) ([]network.Space, []network.Subnet, error) {
