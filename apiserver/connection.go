@@ -49,7 +49,7 @@ func newRoot(c *connection, who caller, resources *common.Resources) *root {
 		scope:    c.scope,
 		state:    st,
 		conn: common.Connection{
-			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.conns,
+			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.sessions(),
 			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version,
 		},
 		observer: c.server.cfg.Observer,

@@ -101,6 +101,7 @@ type Server struct {
 	http      *http.Server
 	conns     *connections
 	presence  *presence
+	dropper   *dropper               // nil for the only server of a site
 	authority atomic.Pointer[string] // PEM: whom clients are to trust
 	agentGate agentGate
 	brake     *brake
@@ -143,6 +144,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err := s.tellAuthority(ctx); err != nil {
 		return nil, errors.Annotate(err, "cannot record the CA certificate")
 	}
+	if cfg.ServerID != "" {
+		if s.dropper, err = newDropper(ctx, cfg.Controller, cfg.ServerID, s.conns); err != nil {
+			return nil, errors.Trace(err)
+		}
+	}
 	if s.listener == nil {
 		if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			return nil, errors.Annotatef(err, "cannot listen on %s", cfg.Listen)
@@ -152,6 +158,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.tomb.Go(s.serve)
 	if cfg.ServerID != "" {
 		s.tomb.Go(s.sharePresence)
+		s.tomb.Go(s.shareDrops)
 	}
 	s.tomb.Go(s.stop)
 	return s, nil

@@ -29,6 +29,7 @@ const (
 	agentsC   = "agents"       // _:<server>:<shard>
 	serversC  = "servers"      // _:<id of an API server>
 	beatsC    = "beats"        // likewise
+	dropsC    = "drops"        // likewise
 	networksC = "networks"     // <model uuid>:networks
 	imagesC   = "images"       // <model uuid>:images
 	addressC  = "addresses"    // <model uuid>:<subnet>, with the addresses given to containers
@@ -66,6 +67,7 @@ func Collections() []store.Collection {
 		{Name: agentsC},
 		{Name: serversC},
 		{Name: beatsC},
+		{Name: dropsC},
 		{Name: networksC},
 		{Name: imagesC},
 		{Name: addressC},

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/client"
 	"github.com/slipway-project/slipway/api/clientstore"
+	"github.com/slipway-project/slipway/api/usermanager"
 	"github.com/slipway-project/slipway/internal/site"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
@@ -27,15 +28,23 @@ const patience = 30 * time.Second
 // connect connects the first user to the server at addr, in model default.
 func connect(t *testing.T, dir site.Dir, addr string) *api.Conn {
 	t.Helper()
+	return connectAs(t, dir, addr, func(*api.Info) {})
+}
+
+// connectAs is connect with a change of who connects to what.
+func connectAs(t *testing.T, dir site.Dir, addr string, change func(*api.Info)) *api.Conn {
+	t.Helper()
 	c, err := clientstore.New(dir.Client()).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := api.Open(t.Context(), api.Info{
+	info := api.Info{
 		Addrs: []string{addr}, CACert: c.Controllers[c.Current].CACert,
 		ModelUUID: c.Models[c.Current].Models["admin/default"].UUID,
 		Tag:       "user-" + c.Accounts[c.Current].User, Password: c.Accounts[c.Current].Password,
-	}, api.DialOptions{})
+	}
+	change(&info)
+	conn, err := api.Open(t.Context(), info, api.DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +159,42 @@ func everything(t *testing.T, url string) string {
 		}
 	}
 	return all.String()
+}
+
+func TestADisabledUserIsCutOffEverywhere(t *testing.T) {
+	_, url := double(t, mongotest.Config{})
+	o := options(t)
+	o.Store.URL = url
+	if err := site.Bootstrap(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	joined := newDir(t)
+	err := site.Join(t.Context(), site.JoinOptions{
+		Dir: joined, Store: o.Store, From: exported(t, o.Dir), Passphrase: passphrase, Listen: "127.0.0.1:0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := serve(t, o.Dir), serve(t, joined)
+	users := usermanager.New(connectAs(t, o.Dir, first.Addr(), func(i *api.Info) { i.ModelUUID = "" }))
+	if _, err := users.Add(t.Context(), params.AddUser{UserName: "bob", Password: "bob-password"}); err != nil {
+		t.Fatal(err)
+	}
+	bob := connectAs(t, o.Dir, second.Addr(), func(i *api.Info) { i.ModelUUID, i.Tag, i.Password = "", "user-bob", "bob-password" })
+	stays := connect(t, o.Dir, second.Addr())
+	if err := users.Disable(t.Context(), "user-bob"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-bob.Broken():
+	case <-time.After(patience):
+		t.Error("a user who was disabled through one controller is still connected to the other")
+	}
+	select {
+	case <-stays.Broken():
+		t.Error("somebody else was cut off, too")
+	default:
+	}
 }
 
 func TestNoKeyIsInTheStore(t *testing.T) {
