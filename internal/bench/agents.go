@@ -79,8 +79,10 @@ func (b *bench) restart(ctx context.Context, s *site, f *fleet, n int) error {
 	if err := s.run(ctx, s.person.Addrs[0]); err != nil {
 		return errors.Trace(err)
 	}
-	if err := s.connect(ctx); err != nil {
-		return errors.Trace(err)
+	for s.connect(ctx) != nil { // among all the agents, it may take more than one try
+		if err := wait(ctx, time.Second); err != nil {
+			return errors.Trace(err)
+		}
 	}
 	served := time.Since(began)
 	calling, stop := context.WithCancel(ctx)
