@@ -72,8 +72,10 @@ func IsValidUUID(id string) bool { return uuid.MatchString(id) }
 func IsValidUser(id string) bool { return names.IsValidUser(id) }
 
 // IsValidUserName reports whether name can name a user of this site: it has no
-// domain.
-func IsValidUserName(name string) bool { return names.IsValidUserName(name) }
+// domain, and at most 255 bytes.
+func IsValidUserName(name string) bool {
+	return len(name) <= maxUserName && names.IsValidUserName(name)
+}
 
 // IsValidModelName reports whether name can name a model: lower-case letters,
 // digits and hyphens, not starting with a hyphen.
@@ -125,10 +127,21 @@ func invalid(text, kind string) error {
 	return errors.WithType(fmt.Errorf("%q is not a valid %stag", text, kind), errors.NotValid)
 }
 
+// Bounds on what strangers send, which is matched against patterns, remembered
+// and logged; in bytes.
+const (
+	maxLength   = 1024 // of a tag
+	maxUserName = 255
+)
+
 // ParseTag returns the tag that text writes. It returns an error satisfying
 // errors.NotValid, `"x" is not a valid tag` if the kind is unknown and `"x" is
-// not a valid machine tag` (or another kind) if the kind is known but not the id.
+// not a valid machine tag` (or another kind) if the kind is known but not the
+// id. No tag has more than 1024 bytes.
 func ParseTag(text string) (Tag, error) {
+	if len(text) > maxLength {
+		return nil, errors.NotValidf("tag of %d bytes (at most %d)", len(text), maxLength)
+	}
 	kind, id, found := strings.Cut(text, "-")
 	if !found {
 		return nil, invalid(text, "")

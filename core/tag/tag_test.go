@@ -74,6 +74,24 @@ func TestParseTagRefuses(t *testing.T) {
 	}
 }
 
+// TestLongNamesAreRefused guards against strangers: matching a name of megabytes
+// takes seconds, and whoever remembers it runs out of memory.
+func TestLongNamesAreRefused(t *testing.T) {
+	long := strings.Repeat("a", 4<<20)
+	for _, text := range []string{"user-" + long, "machine-" + long, "host-" + long, long} {
+		_, err := tag.ParseTag(text)
+		if !errors.Is(err, errors.NotValid) || len(err.Error()) > 100 {
+			t.Errorf("ParseTag of %d bytes = %.100v, want one short line", len(text), err)
+		}
+	}
+	if tag.IsValidUserName(long[:256]) || !tag.IsValidUserName(long[:255]) {
+		t.Error("want user names of up to 255 bytes to be valid, and no others")
+	}
+	if _, err := tag.ParseMachineTag("machine-0" + strings.Repeat("-lxd-0", 100)); err != nil {
+		t.Errorf("a container in a hundred others: %v", err)
+	}
+}
+
 func TestParseOfOneKind(t *testing.T) {
 	if got, err := tag.ParseMachineTag("machine-3-kvm-0"); err != nil || got != tag.NewMachineTag("3/kvm/0") {
 		t.Errorf("ParseMachineTag = %v, %v", got, err)
