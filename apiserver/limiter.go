@@ -58,29 +58,41 @@ type failures struct {
 	next  time.Time // when the next try may be made
 }
 
-// brake slows down who fails to log in too often.
+// brake slows down who fails to log in too often. People at one address try
+// one after the other: so each failure counts before the next try begins, and a
+// flood from there does not keep people elsewhere waiting for their passwords to
+// be checked.
 type brake struct {
+	turns  turns
 	mu     sync.Mutex
 	all    map[failer]*failures
 	pruned time.Time // when the old ones were last dropped
 }
 
-func newBrake() *brake { return &brake{all: make(map[failer]*failures)} }
+func newBrake() *brake {
+	return &brake{all: make(map[failer]*failures), turns: turns{all: make(map[string]*turn)}}
+}
 
-// wait returns when a login may be tried: at once, unless there were too many
-// failures before. Those who wait are let through one at a time.
-func (b *brake) wait(ctx context.Context, who failer) error {
+// wait returns when a login may be tried: when nobody else at that address
+// tries one, and later if there were too many failures before. Those who wait for
+// that are let through one at a time. Leave ends the try.
+func (b *brake) wait(ctx context.Context, who failer) (leave func(), err error) {
+	leave, err = b.turns.enter(ctx, who.addr)
+	if err != nil {
+		return nil, err
+	}
 	d := b.delay(who, time.Now())
 	if d <= 0 {
-		return nil
+		return leave, nil
 	}
+	leave()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return errors.Trace(ctx.Err())
+		return nil, errors.Trace(ctx.Err())
 	case <-timer.C:
-		return nil
+		return b.turns.enter(ctx, who.addr)
 	}
 }
 
@@ -150,4 +162,45 @@ func (b *brake) passed(who failer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.all, who)
+}
+
+// turns lets those at one address do something one at a time.
+type turns struct {
+	mu  sync.Mutex
+	all map[string]*turn // by address, while anybody there has a turn or wants one
+}
+
+// turn is whose turn it is at one address.
+type turn struct {
+	taken  chan struct{} // holds a value while somebody has it
+	wanted int           // by how many, with who has it
+}
+
+// enter waits for a turn, which leave ends. It returns ctx's error if that is done
+// first.
+func (t *turns) enter(ctx context.Context, addr string) (leave func(), err error) {
+	t.mu.Lock()
+	at := t.all[addr]
+	if at == nil {
+		at = &turn{taken: make(chan struct{}, 1)}
+		t.all[addr] = at
+	}
+	at.wanted++
+	t.mu.Unlock()
+	select {
+	case at.taken <- struct{}{}:
+		return func() { <-at.taken; t.unwanted(addr, at) }, nil
+	case <-ctx.Done():
+		t.unwanted(addr, at)
+		return nil, errors.Trace(ctx.Err())
+	}
+}
+
+// unwanted notes that one fewer wants a turn.
+func (t *turns) unwanted(addr string, at *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at.wanted--; at.wanted == 0 {
+		delete(t.all, addr)
+	}
 }

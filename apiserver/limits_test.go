@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,11 @@ func TestBrakeDelaysWhoFailsTooOften(t *testing.T) {
 		b, bob, elsewhere := newBrake(), failer{"192.0.2.1", "bob"}, failer{"192.0.2.2", "bob"}
 		try := func(who failer) time.Duration {
 			start := time.Now()
-			if err := b.wait(t.Context(), who); err != nil {
+			leave, err := b.wait(t.Context(), who)
+			if err != nil {
 				t.Fatal(err)
 			}
+			leave()
 			return time.Since(start)
 		}
 		told := 0
@@ -83,9 +86,50 @@ func TestBrakeEndsWithTheConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.wait(ctx, bob); err == nil {
+	if _, err := b.wait(ctx, bob); err == nil {
 		t.Error("a try waits on although its connection is gone")
 	}
+}
+
+// TestBrakeCountsTriesThatBeginTogether: a hundred guesses that are sent at once
+// are no better than a hundred in a row.
+func TestBrakeCountsTriesThatBeginTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, bob, began := newBrake(), failer{"192.0.2.1", "bob"}, time.Now()
+		const check = time.Millisecond // how long it takes to find a password wrong
+		var tried, inParallel atomic.Int32
+		for range 100 {
+			go func() {
+				leave, err := b.wait(t.Context(), bob)
+				if err != nil {
+					return // at the end of the test
+				}
+				defer leave()
+				if inParallel.Add(1) > 1 {
+					t.Error("two at one address try together")
+				}
+				time.Sleep(check)
+				b.failed(bob, time.Now())
+				tried.Add(1)
+				inParallel.Add(-1)
+			}()
+		}
+		time.Sleep(failureDelay / 2)
+		synctest.Wait()
+		if got := tried.Load(); got != freeFailures {
+			t.Errorf("%d tries after %v, want %d", got, time.Since(began), freeFailures)
+		}
+		if leave, err := b.wait(t.Context(), failer{"192.0.2.2", "bob"}); err != nil {
+			t.Error(err)
+		} else if leave(); time.Since(began) != failureDelay/2 {
+			t.Error("somebody at another address has to wait")
+		}
+		time.Sleep(2 * longestDelay)
+		synctest.Wait()
+		if got := tried.Load(); got != 100 || len(b.turns.all) != 0 {
+			t.Errorf("%d tries in the end, want all; %d turns are remembered, want none", got, len(b.turns.all))
+		}
+	})
 }
 
 func TestBrakeIsBounded(t *testing.T) {

@@ -167,9 +167,11 @@ func (c *connection) person(ctx context.Context, t tag.UserTag, password string)
 // authenticate checks a person's password. Who fails too often has to wait.
 func (c *connection) authenticate(ctx context.Context, name, password string) (*state.User, error) {
 	from := failer{c.remote, name}
-	if err := c.server.brake.wait(ctx, from); err != nil {
+	leave, err := c.server.brake.wait(ctx, from)
+	if err != nil {
 		return nil, errors.Trace(err)
 	}
+	defer leave()
 	if password == "" {
 		return nil, errBadCreds
 	}
