@@ -258,6 +258,7 @@ func (c *connection) becomes(who caller) {
 	c.server.conns.identified(c, who.home(c.state))
 	r := newRoot(c, who, resources)
 	c.rpc.SetMaxRequests(maxRequests)
+	c.rpc.SetMaxFrame(0)
 	c.rpc.SetRoot(r)
 	select {
 	case <-c.rpc.Dying():

@@ -32,6 +32,13 @@ const DefaultVersion = "2.0.0"
 // logged in: an agent has one for each of its watchers.
 const maxRequests = 10000
 
+// The limits on a connection until it is logged in, so that strangers cannot
+// take the server's memory: a login is small, and one at a time is tried.
+const (
+	strangerRequests = 8         // under way at once
+	strangerFrame    = 128 << 10 // bytes of one request
+)
+
 // Config says what a server serves, and where.
 type Config struct {
 	Controller *state.Controller // required; to be closed after the server
@@ -325,6 +332,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, scope scope, uu
 	if st != nil {
 		root = &anonymous{&admin{conn: c}, s.admin}
 	}
+	c.rpc.SetMaxRequests(strangerRequests)
+	c.rpc.SetMaxFrame(strangerFrame)
 	if !s.conns.add(c, s.cfg.LoginTimeout) {
 		c.rpc.Kill() // the server began to stop meanwhile
 	}

@@ -30,7 +30,7 @@ type Root interface {
 // ConnConfig says what a server grants one connection. The zero value is
 // usable.
 type ConnConfig struct {
-	MaxFrame     int64         // bytes of one request; 0 means 4 MiB
+	MaxFrame     int64         // bytes of one request; 0 means 4 MiB; see SetMaxFrame
 	MaxRequests  int           // under way at once; 0 means 64; see SetMaxRequests
 	MaxUnread    int64         // bytes of replies that wait to be sent; 0 means 64 MiB
 	WriteTimeout time.Duration // for the peer to take one reply; 0 means 30 seconds
@@ -78,6 +78,7 @@ type Conn struct {
 	cancel context.CancelFunc
 
 	max      atomic.Int64 // requests under way at once
+	maxFrame atomic.Int64 // bytes of one request, at most cfg.MaxFrame
 	running  atomic.Int64
 	handlers sync.WaitGroup
 
@@ -109,6 +110,7 @@ func Accept(w http.ResponseWriter, r *http.Request, cfg ConnConfig) (*Conn, erro
 	}
 	c := &Conn{ws: ws, cfg: cfg.withDefaults(), names: make(map[string]string)}
 	c.max.Store(int64(c.cfg.MaxRequests))
+	c.maxFrame.Store(c.cfg.MaxFrame)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	ws.SetReadLimit(c.cfg.MaxFrame)
 	ws.SetPongHandler(func(string) error { return c.heard() })
@@ -128,6 +130,16 @@ func (c *Conn) SetRoot(root Root) { c.root.Store(&root) }
 // SetMaxRequests changes how many requests may be under way at once. Those
 // that exceed it are answered with ErrTooManyRequests.
 func (c *Conn) SetMaxRequests(n int) { c.max.Store(int64(n)) }
+
+// SetMaxFrame changes how many bytes a request may have, from the one that is
+// being read on: fewer than the configured MaxFrame, or that many again with 0.
+// The connection ends with a request that has more.
+func (c *Conn) SetMaxFrame(n int64) {
+	if n == 0 {
+		n = c.cfg.MaxFrame
+	}
+	c.maxFrame.Store(n)
+}
 
 // Context ends when the connection has ended, or was given the time to.
 func (c *Conn) Context() context.Context { return c.ctx }
@@ -181,8 +193,11 @@ func (c *Conn) loop() error {
 // farewell closes the socket, telling the peer why if it is still there.
 func (c *Conn) farewell(err error) {
 	code, text := websocket.CloseGoingAway, ""
-	if errors.Is(err, errMalformed) {
+	switch {
+	case errors.Is(err, errMalformed):
 		code, text = websocket.CloseInvalidFramePayloadData, "malformed message"
+	case errors.Is(err, websocket.ErrReadLimit):
+		code = websocket.CloseMessageTooBig
 	}
 	bye := websocket.FormatCloseMessage(code, text)
 	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second))
@@ -269,7 +284,7 @@ func (c *Conn) frame() (*bytes.Buffer, error) {
 	}
 	frame := frames.Get().(*bytes.Buffer)
 	frame.Reset()
-	if _, err := frame.ReadFrom(r); err != nil {
+	if _, err := frame.ReadFrom(&capped{from: r, max: &c.maxFrame}); err != nil {
 		releaseFrame(frame)
 		return nil, errors.Trace(err)
 	}

@@ -240,6 +240,30 @@ func TestOversizedFrameEndsTheConnection(t *testing.T) {
 	}
 }
 
+func TestMaxFrameFollowsTheConnection(t *testing.T) {
+	s := newServer(t, rpc.ConnConfig{})
+	ws := s.raw(t)
+	const small = 1000
+	request := `{"request-id":1,"type":"Test","request":"Nothing","x":"` + strings.Repeat("y", 2*small) + `"}`
+	write(t, ws, `{"request-id":1,"type":"Test","request":"Nothing"}`)
+	read(t, ws)
+	c := <-s.conns
+	c.SetMaxFrame(small)
+	c.SetMaxFrame(0) // the reader waits already
+	write(t, ws, request)
+	if got := read(t, ws); got != `{"request-id":1,"response":{}}` {
+		t.Errorf("answer to a frame within the configured limit = %s", got)
+	}
+	c.SetMaxFrame(small)
+	write(t, ws, request)
+	if _, _, err := ws.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseMessageTooBig) {
+		t.Errorf("read after a frame over the limit = %v, want the connection closed for it", err)
+	}
+	if err := c.Wait(); !errors.Is(err, websocket.ErrReadLimit) {
+		t.Errorf("Wait() = %v, want the reason", err)
+	}
+}
+
 func TestCallsRunConcurrently(t *testing.T) {
 	s := newServer(t, rpc.ConnConfig{})
 	ws := s.raw(t)

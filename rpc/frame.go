@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"bytes"
+	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorilla/websocket"
 	"github.com/juju/errors"
@@ -24,4 +26,22 @@ func readFrame(ws *websocket.Conn, buf *bytes.Buffer) error {
 	}
 	_, err = buf.ReadFrom(r)
 	return errors.Trace(err)
+}
+
+// capped reads a message of at most max bytes. The limit may change meanwhile:
+// a reader waits for a message long before it is sent.
+type capped struct {
+	from io.Reader
+	max  *atomic.Int64
+	read int64
+}
+
+// Read implements io.Reader. It returns websocket.ErrReadLimit for a message
+// that is too long.
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	if c.read += int64(n); c.read > c.max.Load() {
+		return 0, websocket.ErrReadLimit
+	}
+	return n, err
 }
