@@ -17,7 +17,7 @@ parts=(
 	"ha -"
 	"jsclient nodejs npm"
 	"userdata cloud-init python3"
-	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools"
+	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools debootstrap"
 )
 
 only=("$@")

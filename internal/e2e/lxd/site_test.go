@@ -82,9 +82,19 @@ type site struct {
 	controller, worker process
 }
 
-// newSite starts a controller and a worker, and has the model "default" use a
-// project of its own.
+// newSite starts a controller and a worker that has a static agent to give, and
+// has the model "default" use a project of its own.
 func newSite(t *testing.T) *site {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSiteWith(t, "--lxd-agent", filepath.Join(bin, "provisionerd"))
+}
+
+// newSiteWith is newSite with other flags for the worker.
+func newSiteWith(t *testing.T, flags ...string) *site {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
@@ -99,8 +109,9 @@ func newSite(t *testing.T) *site {
 	}}
 	s.worker = process{name: "provisionerd", log: filepath.Join(dir, "provisionerd.log"), args: []string{
 		filepath.Join(bin, "provisionerd"), "model", "--agent-file", filepath.Join(data, "agents", "machine-0.yaml"),
-		"--lxd-socket", strings.TrimPrefix(daemon.address(), "unix://"), "--lxd-agent", filepath.Join(bin, "provisionerd"),
+		"--lxd-socket", strings.TrimPrefix(daemon.address(), "unix://"),
 	}}
+	s.worker.args = append(s.worker.args, flags...)
 	if out, err := exec.Command(filepath.Join(bin, "controllerd"), "bootstrap", "--data-dir", data, "--listen", address, "--provider", "lxd").CombinedOutput(); err != nil {
 		t.Fatalf("bootstrap: %v\n%s", err, out)
 	}
