@@ -62,11 +62,13 @@ func (a *app) root() *cobra.Command {
 func (a *app) modelCommand() *cobra.Command {
 	o := site.ModelsOptions{}
 	var lxdSocket, lxdAgent string
+	var h site.HostsOptions
 	c := &cobra.Command{
 		Use:   "model",
 		Short: "Run the provisioners of all models, or of one",
 		Long: `model logs in to the controller with the identity in the agent file, hears of
-models and their machines, and starts and stops instances for them. It goes on
+models and their machines, and starts and stops instances for them; it also cares
+for the site's bare-metal hosts, unless it is there for one model. It goes on
 until it is stopped; a controller that is away is waited for.
 
 The first identity is DIR/agents/machine-0.yaml of the controller's data
@@ -87,19 +89,22 @@ at a time, one cares for each model, and the others stand by.`,
 				return err
 			}
 			o.Registry = all.Registry(all.Backends{LXD: lxd.Local(lxdSocket, lxdAgent)})
-			return runModels(cmd.Context(), o)
+			h.AgentFile, h.Lease = o.AgentFile, o.Lease
+			return runModels(cmd.Context(), o, h)
 		},
 	}
 	c.Flags().StringVar(&o.AgentFile, "agent-file", "", "identity to log in with (required)")
 	c.Flags().StringVar(&o.Only, "model", "", "UUID of the only model to care for")
 	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
+	c.Flags().StringVar(&h.Ironic.Endpoint, "ironic", "", "URL of an Ironic that drives bare-metal hosts, such as http://127.0.0.1:6385/v1; empty means that BMCs are spoken to directly")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c
 }
 
-// runModels runs provisioners until ctx is done or the controller refuses.
-func runModels(ctx context.Context, o site.ModelsOptions) error {
+// runModels runs provisioners until ctx is done or the controller refuses, and
+// cares for the site's bare-metal hosts unless it is there for one model only.
+func runModels(ctx context.Context, o site.ModelsOptions, h site.HostsOptions) error {
 	stopLogs, err := sendLogs(ctx, o.AgentFile)
 	if err != nil {
 		return err
@@ -111,5 +116,27 @@ func runModels(ctx context.Context, o site.ModelsOptions) error {
 	}
 	stop := context.AfterFunc(ctx, w.Kill)
 	defer stop()
-	return errors.Trace(w.Wait())
+	if o.Only != "" {
+		return errors.Trace(w.Wait())
+	}
+	hosts, err := site.StartHosts(h)
+	if err != nil {
+		w.Kill()
+		_ = w.Wait() // the first failure is told
+		return err
+	}
+	stopHosts := context.AfterFunc(ctx, hosts.Kill)
+	defer stopHosts()
+	failed := make(chan error, 1)
+	go func() { // ends with the host keeper, which is waited for
+		err := hosts.Wait()
+		w.Kill()
+		failed <- err
+	}()
+	err = w.Wait()
+	hosts.Kill()
+	if herr := <-failed; err == nil {
+		err = herr
+	}
+	return errors.Trace(err)
 }

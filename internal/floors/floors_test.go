@@ -73,6 +73,7 @@ var floors = map[string]int{
 	"worker/lease":         5, // below the workers that hold one
 	"worker/*":             6,
 	"worker/containers":    7, // on top of the provisioner
+	"worker/hostkeeper":    7, // on top of the host manager
 	"worker/simulatedhost": 7, // likewise
 
 	"worker/hostmanager/hostmanagertest": 7, // for tests alone

@@ -203,6 +203,11 @@ func (s *Site) startWorker(o Options) error {
 		return errors.Trace(err)
 	}
 	s.add(part{name: "provisioners", kill: w.Kill, wait: w.Wait, dead: ended(w.Wait)})
+	h, err := StartHosts(HostsOptions{AgentFile: o.Dir.AgentFile()})
+	if err != nil {
+		return errors.Trace(err)
+	}
+	s.add(part{name: "host keeper", kill: h.Kill, wait: h.Wait, dead: ended(h.Wait)})
 	return nil
 }
 

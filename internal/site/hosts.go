@@ -1,0 +1,88 @@
+package site
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/api/agentfile"
+	"github.com/slipway-project/slipway/environs/baremetal/bmc"
+	"github.com/slipway-project/slipway/environs/baremetal/ironic"
+	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
+	"github.com/slipway-project/slipway/environs/baremetal/redfish"
+	"github.com/slipway-project/slipway/environs/baremetal/simulated"
+	"github.com/slipway-project/slipway/worker/hostkeeper"
+	"github.com/slipway-project/slipway/worker/hostmanager"
+)
+
+// HostsOptions say how to care for bare-metal hosts.
+type HostsOptions struct {
+	AgentFile string        // the identity to log in with; required
+	Lease     time.Duration // for how long the hosts are claimed; 0 means lease.DefaultDuration
+	// Ironic drives all hosts that are not simulated, if its Endpoint is set.
+	// Otherwise BMCs that speak Redfish are driven by ourselves, and no others.
+	Ironic ironic.Config
+	// Simulated describes the rack of hosts with addresses simulated://NAME.
+	Simulated simulated.Options
+}
+
+// HostKeeper is a running host keeper with its back ends.
+type HostKeeper struct {
+	*hostkeeper.Keeper
+	closing sync.Once
+	close   func()
+}
+
+// closeTimeout bounds how long the sessions of BMCs are being ended.
+const closeTimeout = 5 * time.Second
+
+// StartHosts cares for the hosts of the site, whenever no other process does.
+func StartHosts(o HostsOptions) (*HostKeeper, error) {
+	agent, err := agentfile.Read(o.AgentFile)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	rack := simulated.New(o.Simulated)
+	k := &HostKeeper{}
+	var metal func(context.Context) provisioner.Factory
+	if o.Ironic.Endpoint != "" {
+		backend, err := ironic.New(o.Ironic)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		metal, k.close = backend.Factory, backend.Close
+	} else {
+		backend := redfish.New(redfish.Options{})
+		metal = backend.Factory
+		k.close = func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+			defer cancel()
+			backend.Close(ctx)
+		}
+	}
+	k.Keeper, err = hostkeeper.New(hostkeeper.Config{
+		Info: agent.Info(), Lease: o.Lease,
+		Factory: func(ctx context.Context) provisioner.Factory {
+			own := map[bmc.Family]provisioner.Factory{bmc.FamilySimulated: rack.Factory()}
+			if o.Ironic.Endpoint != "" {
+				return hostmanager.ByFamily(own, metal(ctx))
+			}
+			own[bmc.FamilyRedfish] = metal(ctx)
+			return hostmanager.ByFamily(own, nil)
+		},
+	})
+	if err != nil {
+		k.close()
+		return nil, errors.Trace(err)
+	}
+	return k, nil
+}
+
+// Wait returns when the keeper has stopped and its back ends are closed.
+func (k *HostKeeper) Wait() error {
+	err := k.Keeper.Wait()
+	k.closing.Do(k.close)
+	return err
+}

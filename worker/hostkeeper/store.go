@@ -1,0 +1,102 @@
+package hostkeeper
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/environs/baremetal/bmc"
+	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
+	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/watcher"
+	"github.com/slipway-project/slipway/worker/hostmanager"
+)
+
+// Client is what the controller is asked; see package api/hosts.
+type Client interface {
+	Watch(ctx context.Context) (watcher.StringsWatcher, error)
+	Managed(ctx context.Context, names []string) ([]params.ManagedHost, error)
+	Intend(ctx context.Context, i params.HostIntent) error
+	Save(ctx context.Context, u params.HostUpdate) error
+	Forget(ctx context.Context, name string) error
+}
+
+// Store is the host manager's store at a controller. Hosts are known by their
+// names.
+type Store struct{ client Client }
+
+// NewStore returns a store. Its connection has to hold the site's lease.
+func NewStore(c Client) *Store { return &Store{c} }
+
+var _ hostmanager.Store = (*Store)(nil)
+
+// owned turns the loss of the lease into what the manager knows it by.
+func owned(err error) error {
+	if errors.Is(err, kind.LeaseDenied) {
+		return errors.WithType(err, hostmanager.ErrNotOwner)
+	}
+	return errors.Trace(err)
+}
+
+// WatchHosts is described by hostmanager.Store.
+func (s *Store) WatchHosts(ctx context.Context) (watcher.StringsWatcher, error) {
+	w, err := s.client.Watch(ctx)
+	return w, owned(err)
+}
+
+// Hosts is described by hostmanager.Store.
+func (s *Store) Hosts(ctx context.Context, ids []string) ([]hostmanager.Record, error) {
+	found, err := s.client.Managed(ctx, ids)
+	if err != nil {
+		return nil, owned(err)
+	}
+	records := make([]hostmanager.Record, len(found))
+	for i, h := range found {
+		host := new(metal3v1alpha1.BareMetalHost)
+		if err := json.Unmarshal(h.Record, host); err != nil {
+			return nil, errors.Annotatef(err, "cannot read host %q", h.Name)
+		}
+		records[i] = hostmanager.Record{
+			ID: h.Name, Host: host, Progress: hostmanager.Progress(h.Progress),
+			Credentials:        bmc.Credentials{Username: string(h.Credentials.Username), Password: string(h.Credentials.Password)},
+			CredentialsVersion: strconv.Itoa(h.CredentialsVersion),
+			Retries:            h.Retries, Force: h.Force,
+		}
+		if h.ForeignFor > 0 {
+			records[i].ForeignUntil = time.Now().Add(h.ForeignFor)
+		}
+	}
+	return records, nil
+}
+
+// Intend is described by hostmanager.Store. The controller counts by its own
+// clock.
+func (s *Store) Intend(ctx context.Context, id string, until time.Time) error {
+	return owned(s.client.Intend(ctx, params.HostIntent{Name: id, For: time.Until(until)}))
+}
+
+// Save is described by hostmanager.Store.
+func (s *Store) Save(ctx context.Context, id string, update hostmanager.Update) error {
+	status, err := json.Marshal(update.Status)
+	if err != nil {
+		return errors.Annotatef(err, "cannot encode the status of host %q", id)
+	}
+	u := params.HostUpdate{Name: id, Status: status, Progress: params.HostProgress(update.Progress), ClearAnnotations: update.ClearAnnotations}
+	for _, e := range update.Events {
+		u.Events = append(u.Events, params.HostEvent(e))
+	}
+	return owned(s.client.Save(ctx, u))
+}
+
+// Remove is described by hostmanager.Store. The last events are for the log: the
+// record that would hold them goes.
+func (s *Store) Remove(ctx context.Context, id string, events []hostmanager.Event) error {
+	for _, e := range events {
+		logger.Infof("host %s: %s: %s", id, e.Reason, e.Message)
+	}
+	return owned(s.client.Forget(ctx, id))
+}
