@@ -30,6 +30,7 @@ type machineDoc struct {
 	Placement   string            `json:"placement,omitempty"`
 	Group       string            `json:"group,omitempty"`
 	Worker      string            `json:"worker,omitempty"` // name of the further worker identity that this is
+	Host        string            `json:"host,omitempty"`   // name of the bare-metal host that it was given
 
 	Instance       *instanceDoc `json:"instance,omitempty"` // nil until the machine is provisioned
 	Status         statusDoc    `json:"status"`
