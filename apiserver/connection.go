@@ -28,8 +28,10 @@ type connection struct {
 
 // ended is called when the connection has closed.
 func (c *connection) ended(err error) {
-	c.server.conns.remove(c)
+	stranger := c.server.conns.remove(c)
 	switch {
+	case err != nil && stranger:
+		c.server.strangerTrouble.tell(errors.Annotatef(err, "from %s", c.remote))
 	case errors.Is(err, rpc.ErrNotReading):
 		logger.Warningf("dropped connection from %s: %v", c.remote, err)
 	case err != nil:
@@ -100,8 +102,8 @@ func (cs *connections) identified(c *connection, who agentKey) {
 	cs.agents[who][c] = true
 }
 
-// remove forgets a connection.
-func (cs *connections) remove(c *connection) {
+// remove forgets a connection. It reports whether nobody ever logged in on it.
+func (cs *connections) remove(c *connection) (stranger bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if c.timer != nil {
@@ -114,6 +116,7 @@ func (cs *connections) remove(c *connection) {
 			delete(cs.agents, c.who)
 		}
 	}
+	return c.who.tag == nil
 }
 
 // list returns all connections on which somebody is logged in.

@@ -113,9 +113,10 @@ type Server struct {
 	agentGate agentGate
 	brake     *brake
 
-	streams    *streams
-	logReaders chan struct{} // holds a value for each
-	logTrouble trouble
+	streams         *streams
+	logReaders      chan struct{} // holds a value for each
+	logTrouble      trouble
+	strangerTrouble trouble // with connections on which nobody has logged in
 }
 
 // New returns a server that is listening.
@@ -138,7 +139,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, listener: cfg.Listener, conns: newConnections(), presence: newPresence(time.Now()),
 		agentGate: make(agentGate, agentLogins), brake: newBrake(),
-		streams: newStreams(), logReaders: make(chan struct{}, maxReaders), logTrouble: trouble{what: "cannot keep the logs of agents"},
+		streams: newStreams(), logReaders: make(chan struct{}, maxReaders), logTrouble: trouble{what: "cannot keep the logs of agents", level: loggo.ERROR},
+		strangerTrouble: trouble{what: "connection without a login", level: loggo.INFO},
 	}
 	s.authority.Store(&s.cfg.CACert)
 	var err error

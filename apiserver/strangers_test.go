@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/slipway-project/slipway/internal/testlog"
 )
 
 // loginFrame is a request to log in, with padding of some bytes.
@@ -55,5 +57,31 @@ func TestStrangersSendLittle(t *testing.T) {
 	large := fmt.Sprintf(`{"request-id":2,"type":"Pinger","version":1,"request":"Ping","params":{"x":"%s"}}`, strings.Repeat("x", 3<<20))
 	if got := exchange([]byte(large)); got != `{"request-id":2,"response":{}}` {
 		t.Errorf("a request of 3 MiB once logged in: %s", got)
+	}
+}
+
+// TestStrangersDoNotFillTheLog: what goes wrong with connections of strangers is
+// told once, however many there are.
+func TestStrangersDoNotFillTheLog(t *testing.T) {
+	log := testlog.Capture(t)
+	s := newSite(t)
+	for range 20 {
+		ws, _, err := s.raw("/api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ws.WriteMessage(websocket.TextMessage, []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ws.ReadMessage(); err == nil {
+			t.Fatal("a malformed message was answered")
+		}
+	}
+	s.server.Kill()
+	if err := s.server.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(log.String(), "malformed message"); got != 1 {
+		t.Errorf("20 malformed messages are in the log %d times, want once:\n%s", got, log)
 	}
 }

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"sync"
 	"time"
+
+	"github.com/juju/loggo"
 )
 
 // streams counts the streams of a server, which it waits for in the end.
@@ -45,10 +47,11 @@ const sayEvery = time.Minute
 
 // trouble tells of failures, but not of each.
 type trouble struct {
-	mu   sync.Mutex
-	what string
-	last time.Time
-	more int
+	mu    sync.Mutex
+	what  string
+	level loggo.Level // of the messages
+	last  time.Time
+	more  int
 }
 
 // tell tells of a failure, unless it has told of one just now.
@@ -61,6 +64,6 @@ func (t *trouble) tell(err error) {
 	} else {
 		t.last = now
 	}
-	logger.Errorf("%s: %v (%d times more since the last message)", t.what, err, t.more)
+	logger.Logf(t.level, "%s: %v (%d times more since the last message)", t.what, err, t.more)
 	t.more = 0
 }
