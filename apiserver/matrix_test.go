@@ -24,7 +24,6 @@ import (
 type stranger struct {
 	name string
 	who  credentials // no tag means that there is no login
-	old  bool        // with the nonce of an instance before
 }
 
 // strangers are the callers of the matrix, all of whom are refused something.

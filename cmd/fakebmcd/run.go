@@ -84,9 +84,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	if err := f.Parse(args); err != nil {
 		return s, errUsage
 	}
-	for _, name := range strings.Split(vendors, ",") {
-		s.vendors = append(s.vendors, name)
-	}
+	s.vendors = append(s.vendors, strings.Split(vendors, ",")...)
 	problem := s.problem()
 	if f.NArg() > 0 {
 		problem = "unexpected argument " + strconv.Quote(f.Arg(0))
