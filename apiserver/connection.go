@@ -57,6 +57,7 @@ func newRoot(c *connection, who caller, resources *common.Resources) *root {
 		observer: c.server.cfg.Observer,
 		origin:   c.origin(who.tag),
 		objects:  make(map[*facade]reflect.Value),
+		working:  make(chan struct{}, maxWorking),
 	}
 }
 

@@ -42,7 +42,8 @@ type site struct {
 	tls    *tls.Config
 
 	// held, while not nil, is called before each call of the store.
-	held atomic.Pointer[func(context.Context, storetest.Call)]
+	// What it returns becomes the call's error.
+	held atomic.Pointer[func(context.Context, storetest.Call) error]
 }
 
 // newSite returns a running server over a new state in memory. Change may
@@ -53,7 +54,7 @@ func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	tap.Before = func(ctx context.Context, c storetest.Call) error {
 		if held := s.held.Load(); held != nil {
-			(*held)(ctx, c)
+			return (*held)(ctx, c)
 		}
 		return nil
 	}
@@ -107,15 +108,16 @@ func (s *site) serve(change ...func(*apiserver.Config)) {
 // that it has got there, and what lets all of them go.
 func (s *site) holdLogins() (reached <-chan struct{}, release func()) {
 	arrivals, gate := make(chan struct{}, 100), make(chan struct{})
-	hold := func(ctx context.Context, c storetest.Call) {
+	hold := func(ctx context.Context, c storetest.Call) error {
 		if c.Method != "Get" || c.Keys[0].Collection != "machines" {
-			return
+			return nil
 		}
 		arrivals <- struct{}{}
 		select {
 		case <-gate:
 		case <-ctx.Done():
 		}
+		return nil
 	}
 	s.held.Store(&hold)
 	return arrivals, func() {

@@ -228,17 +228,19 @@ func (c *connection) recordLogin(ctx context.Context, user *state.User) (time.Ti
 	if err != nil {
 		return time.Time{}, errors.Trace(err)
 	}
-	if err := user.RecordLogin(ctx, now); err != nil {
-		return time.Time{}, errors.Trace(err)
+	err = user.RecordLogin(ctx, now)
+	if err == nil && c.scope != onController {
+		var model *state.Model
+		if model, err = c.state.Model(ctx); err != nil {
+			return time.Time{}, errors.Trace(err)
+		}
+		err = model.RecordLogin(ctx, user.Name(), now)
 	}
-	if c.scope == onController {
-		return last, nil
-	}
-	model, err := c.state.Model(ctx)
 	if err != nil {
-		return time.Time{}, errors.Trace(err)
+		// A full disk must not keep people from looking at what is wrong.
+		logger.Warningf("cannot record that %s logged in: %v", user.Name(), err)
 	}
-	return last, errors.Trace(model.RecordLogin(ctx, user.Name(), now))
+	return last, nil
 }
 
 // becomes makes the connection that of a caller.

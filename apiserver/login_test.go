@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 const (
@@ -167,6 +168,60 @@ func TestLoginOfPeople(t *testing.T) {
 	}
 	if r, err := login(s.dial("/api"), admin); err != nil || r.Servers != nil {
 		t.Errorf("login = %v, %v, want no servers", r.Servers, err)
+	}
+}
+
+func TestPeopleLogInWhileNothingCanBeWritten(t *testing.T) {
+	s := newSite(t)
+	full := func(_ context.Context, c storetest.Call) error {
+		if c.Method == "Apply" {
+			return errors.New("no space left for the store")
+		}
+		return nil
+	}
+	s.held.Store(&full)
+	c := s.as(modelPath(s.Default.ModelUUID()), admin)
+	var status params.FullStatus
+	if err := c.Call(context.Background(), rpc.Request{Type: "Client", Version: 1, Method: "FullStatus"}, params.StatusParams{}, &status); err != nil {
+		t.Errorf("FullStatus on a full disk = %v, want the status", err)
+	}
+}
+
+func TestCallsOfOneConnectionWorkAFewAtATime(t *testing.T) {
+	s := newSite(t)
+	statetest.AddMachine(t, s.Default, state.MachineSpec{})
+	c := s.as(modelPath(s.Default.ModelUUID()), admin)
+	arrivals, gate := make(chan struct{}, 1000), make(chan struct{})
+	hold := func(ctx context.Context, c storetest.Call) error {
+		if c.Method == "List" && c.Query.Collection == "machines" {
+			arrivals <- struct{}{}
+			<-gate
+		}
+		return nil
+	}
+	s.held.Store(&hold)
+	answers := make(chan error, 100)
+	for range cap(answers) {
+		go func() {
+			answers <- c.Call(context.Background(), rpc.Request{Type: "Client", Version: 1, Method: "FullStatus"}, params.StatusParams{}, nil)
+		}()
+	}
+	for range 32 {
+		<-arrivals
+	}
+	// Another connection does not wait for them.
+	if _, err := login(s.dial("/api"), admin); err != nil {
+		t.Errorf("login beside a busy connection = %v", err)
+	}
+	if n := len(arrivals); n > 0 {
+		t.Errorf("%d calls work beside the 32 that may", n)
+	}
+	s.held.Store(nil)
+	close(gate)
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			t.Fatalf("FullStatus = %v, want every call answered", err)
+		}
 	}
 }
 

@@ -23,9 +23,18 @@ type root struct {
 	observer Observer          // nil if nobody wants to know
 	origin   Origin
 
+	// working bounds the calls that do their work at the same time: those that
+	// wait for a change do not count.
+	working chan struct{}
+
 	mu      sync.Mutex
 	objects map[*facade]reflect.Value // made at their first use
 }
+
+// maxWorking is how many calls of one connection work at the same time. A
+// client that sends more has them queued, so that no one of them takes the
+// memory and the processors of all.
+const maxWorking = 32
 
 var _ rpc.Root = (*root)(nil)
 
@@ -34,6 +43,14 @@ func (r *root) Call(ctx context.Context, q rpc.Request, raw []byte) (any, error)
 	f, m, err := r.registry.find(r.scope, q)
 	if err != nil {
 		return nil, wire(err)
+	}
+	if f.effects[q.Method] != waits {
+		select {
+		case r.working <- struct{}{}:
+			defer func() { <-r.working }()
+		case <-ctx.Done():
+			return nil, wire(errors.Trace(ctx.Err()))
+		}
 	}
 	if r.observer == nil {
 		_, result, err := r.call(ctx, f, m, q.ID, raw)

@@ -25,6 +25,7 @@ import (
 // downloaded from the controller, through the proxy device, as the user data
 // says.
 func TestCloudInitMachine(t *testing.T) {
+	longForm(t)
 	importDebian(t)
 	s := newSiteWith(t)
 	s.uploadAgent("2.0.0-bookworm-amd64")

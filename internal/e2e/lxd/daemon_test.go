@@ -41,6 +41,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// longForm leaves a test to "make soak", which sets SOAK: it takes minutes.
+func longForm(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SOAK") == "" {
+		t.Skip("the long form: make soak runs it")
+	}
+}
+
 // lxdDaemon is a daemon with a state folder of its own.
 type lxdDaemon struct {
 	dir      string

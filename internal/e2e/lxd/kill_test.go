@@ -55,6 +55,7 @@ var victims = map[string]func(s *site, id string){
 // Whoever is killed, and whenever: each machine gets one container, and none is
 // left when it has been removed.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
+	longForm(t)
 	s := newSite(t)
 	kills := map[string]int{}
 	var all []string

@@ -26,6 +26,7 @@ const pairs = 12
 // after another. Its figures are for people to read: they depend on the machine,
 // and only a gross regression fails.
 func TestOverheadOverLaunch(t *testing.T) {
+	longForm(t)
 	project := daemon.project(t)
 	provider := lxd.New(lxd.Options{Hosts: map[string]string{"a": daemon.address()}})
 	cfg, err := config.New(map[string]any{
