@@ -16,17 +16,25 @@ type Report struct {
 	Tried, Acked int
 }
 
+// Reports are those of all writers.
+type Reports [writers]Report
+
+// Mark says how far a store has been checked. The zero value is that of a store which
+// never was.
+type Mark struct {
+	Position store.Position // the feed has been checked up to here
+	Last     [writers]int   // newest batch of each writer at that time
+}
+
 // Checker follows one store over its crashes.
 type Checker struct {
-	Dir string
-
-	position store.Position // the feed has been checked up to here; empty before the first check
-	last     [writers]int   // newest batch of each writer at that time
+	Dir  string
+	Mark // of the last check; give it to another Checker to go on
 }
 
 // Check opens the store after a crash and compares it with what its writers
 // reported. It returns an error that says what is lost, half or out of order.
-func (c *Checker) Check(ctx context.Context, reports [writers]Report) error {
+func (c *Checker) Check(ctx context.Context, reports Reports) error {
 	s, err := Open(ctx, c.Dir)
 	if err != nil {
 		return errors.Trace(err)
@@ -38,10 +46,10 @@ func (c *Checker) Check(ctx context.Context, reports [writers]Report) error {
 		if err != nil {
 			return errors.Trace(err)
 		}
-		if n < max(r.Acked, c.last[w]) {
-			return errors.Errorf("writer %d: batch %d was acknowledged, but the store is at %d", w, max(r.Acked, c.last[w]), n)
+		if n < max(r.Acked, c.Last[w]) {
+			return errors.Errorf("writer %d: batch %d was acknowledged, but the store is at %d", w, max(r.Acked, c.Last[w]), n)
 		}
-		if n > max(r.Tried, c.last[w]) {
+		if n > max(r.Tried, c.Last[w]) {
 			return errors.Errorf("writer %d: batch %d is in the store, but only %d was tried", w, n, r.Tried)
 		}
 		newest[w] = n
@@ -50,12 +58,12 @@ func (c *Checker) Check(ctx context.Context, reports [writers]Report) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	if c.position != "" {
-		if err := checkChanges(changes, c.last, newest); err != nil {
+	if c.Position != "" {
+		if err := checkChanges(changes, c.Last, newest); err != nil {
 			return errors.Trace(err)
 		}
 	}
-	c.position, c.last = changes[len(changes)-1].Position, newest
+	c.Position, c.Last = changes[len(changes)-1].Position, newest
 	return errors.Trace(s.Close())
 }
 
@@ -103,7 +111,7 @@ func checkDocuments(ctx context.Context, s store.Store, writer int) (int, error)
 // changes returns the changes since the last check. The last one is of a
 // document that is written here to find the end.
 func (c *Checker) changes(ctx context.Context, s store.Store) ([]store.Change, error) {
-	feed, err := s.Changes(ctx, c.position)
+	feed, err := s.Changes(ctx, c.Position)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}

@@ -90,7 +90,7 @@ func TestKilledWritersLoseNothing(t *testing.T) {
 
 // run is what a writer process said until it was killed.
 type run struct {
-	reports [8]storecrash.Report
+	reports storecrash.Reports
 	acks    int
 }
 
