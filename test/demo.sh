@@ -61,7 +61,7 @@ if [ "$store" = mongo ]; then
 fi
 
 say "a controller, a simulated rack, and a worker: three processes"
-"$bin/controllerd" bootstrap --data-dir "$dir/site" --listen 127.0.0.1:0 "${storeflag[@]}" 2>"$dir/bootstrap.log" ||
+"$bin/controllerd" bootstrap --data-dir "$dir/site" --listen 127.0.0.1:0 "${storeflag[@]}" >"$dir/bootstrap.out" 2>"$dir/bootstrap.log" ||
 	fail "bootstrap: $(tail -n 1 "$dir/bootstrap.log")"
 launch controller "$bin/controllerd" run --data-dir "$dir/site"
 echo "controller at $address, its state in $store"

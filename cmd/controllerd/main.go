@@ -164,7 +164,12 @@ the first provisionerd logs in.`,
 				return err
 			}
 			o.Dir, o.Registry = site.Dir(a.dataDir), all.Registry(all.Backends{})
-			return site.Bootstrap(cmd.Context(), o)
+			if err := site.Bootstrap(cmd.Context(), o); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "prepared %s\nserve it with: controllerd run --data-dir %s\noperators use: export SLIPWAY_DATA=%s\n",
+				o.Dir, o.Dir, o.Dir.Client())
+			return nil
 		},
 	}
 	a.dataDirFlag(c)
