@@ -7,7 +7,7 @@ go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}
 	while read -r path version dir; do
 		printf '\n%s\n%s %s\n\n' "--------------------------------------------------------------------------------" "$path" "$version"
 		found=0
-		for f in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/COPYING* "$dir"/NOTICE*; do
+		for f in "$dir"/[Ll][Ii][Cc][Ee][NnSs]* "$dir"/COPYING* "$dir"/NOTICE*; do
 			[ -f "$f" ] || continue
 			case "$f" in *.go) continue ;; esac
 			cat "$f"
