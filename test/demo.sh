@@ -3,6 +3,12 @@
 # controller on a store of its own, a rack and a worker as separate processes,
 # 30 machines of three kinds, one whose start fails twice, one removed by force.
 # Ends with a summary and 0, or with what was not as it should be and 1.
+#
+#	demo.sh [sqlite | mongo | mongodb://HOST:PORT[,...]/[DATABASE]?replicaSet=NAME]
+#
+# "mongo" is the double that the tests use. On a server that a URL names, the demo
+# takes a database of its own unless the URL names a new one, and leaves it behind;
+# SLIPWAY_TEST_MONGO_CREDENTIALS is a file whose first line is USER:PASSWORD.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 store=${1:-sqlite}
@@ -54,11 +60,28 @@ run() {
 current() { "$bin/slipway" status --format json | grep -c "\"current\": \"$1\"" || true; }
 
 storeflag=()
-if [ "$store" = mongo ]; then
+case $store in
+sqlite) ;;
+mongo)
 	say "this demo runs on the double of a MongoDB replica set that the tests use: no MongoDB is needed"
 	launch store "$bin/mongodouble" --listen 127.0.0.1:0
 	storeflag=(--store "mongodb://$address/slipway?replicaSet=rs0")
-fi
+	;;
+mongodb://*)
+	hosts=${store#mongodb://} options=
+	[[ $hosts == *\?* ]] && options="?${hosts#*\?}" hosts=${hosts%%\?*}
+	database=
+	[[ $hosts == */* ]] && database=${hosts#*/} hosts=${hosts%%/*}
+	store=mongodb://$hosts/${database:-slipway-demo-$(od -An -N4 -tx1 /dev/urandom | tr -d ' \n')}$options
+	say "this demo runs on $store"
+	storeflag=(--store "$store")
+	[ -z "${SLIPWAY_TEST_MONGO_CREDENTIALS:-}" ] || storeflag+=(--store-credentials-file "$SLIPWAY_TEST_MONGO_CREDENTIALS")
+	;;
+*)
+	echo "demo.sh: unknown store \"$store\": want sqlite, mongo, or mongodb://HOST:PORT/?replicaSet=NAME" >&2
+	exit 2
+	;;
+esac
 
 say "a controller, a simulated rack, and a worker: three processes"
 "$bin/controllerd" bootstrap --data-dir "$dir/site" --listen 127.0.0.1:0 "${storeflag[@]}" >"$dir/bootstrap.out" 2>"$dir/bootstrap.log" ||

@@ -9,5 +9,15 @@ echo "no mongod here: all of this runs on the double of a replica set, and on Fe
 (cd test/mongo && cp go.mod go.mod.bak && cp go.sum go.sum.bak &&
 	trap 'mv go.mod.bak go.mod; mv go.sum.bak go.sum' EXIT &&
 	GOFLAGS=-mod=mod go test -count=1 -timeout 10m ./...)
-SLIPWAY_TEST_STORE=double go test -count=1 -timeout 10m ./state ./apiserver/...
 test/demo.sh mongo
+
+echo "make integration, with the double in the server's place"
+dir=$(mktemp -d)
+bin/mongodouble --listen 127.0.0.1:0 --members 3 >"$dir/out" &
+double=$!
+trap 'kill $double; rm -rf "$dir"' EXIT
+for _ in $(seq 100); do
+	grep -q ^ready "$dir/out" && break
+	sleep 0.1
+done
+SLIPWAY_TEST_MONGO_URL="mongodb://$(sed -n 's/^ready //p' "$dir/out")/?replicaSet=rs0" test/integration.sh
