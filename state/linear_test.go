@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -32,12 +33,13 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// deed is something that a client does to a machine: read, record, destroy, kill
-// or remove; or, about a lease, claim or write.
+// deed is something that a client does to a machine: add, read, record, set its
+// status, destroy, kill or remove; or, about a lease, claim or write.
 type deed struct {
 	what    string
-	machine int
+	machine string
 	id      instance.ID // of record
+	message string      // of status
 	client  int         // of claim and write
 }
 
@@ -45,15 +47,17 @@ type deed struct {
 type seen struct {
 	life     life.Value // of read; empty means that the machine is gone
 	instance instance.ID
+	message  string // of the status
 	refusal  string // empty means done
+	unknown  bool   // the deed may have been done, or may yet be
 }
 
-// machineHistory is what a machine should do, one deed at a time. Its state is what
-// read sees.
-func machineHistory() porcupine.Model {
+// machineHistory is what a machine should do, one deed at a time, that is as first
+// in the beginning. Its state is what read sees.
+func machineHistory(first seen) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			parts := map[int][]porcupine.Operation{}
+			parts := map[string][]porcupine.Operation{}
 			for _, op := range history {
 				m := op.Input.(deed).machine
 				parts[m] = append(parts[m], op)
@@ -64,13 +68,24 @@ func machineHistory() porcupine.Model {
 			}
 			return out
 		},
-		Init: func() any { return seen{life: life.Alive} },
+		Init: func() any { return first },
 		Step: func(before, input, output any) (bool, any) {
 			now, in, out := before.(seen), input.(deed), output.(seen)
 			want, next := "", now
 			switch in.what {
 			case "read":
-				return now == out, now
+				return out.unknown || now == out, now
+			case "add":
+				if now != (seen{}) {
+					return out.unknown, now
+				}
+				next.life = life.Alive
+			case "status":
+				if now.life == "" {
+					want = errors.NotFound.Error()
+				} else {
+					next.message = in.message
+				}
 			case "record":
 				switch {
 				case now.life != life.Alive:
@@ -97,7 +112,10 @@ func machineHistory() porcupine.Model {
 					want = state.ErrNotDead.Error()
 				}
 			}
-			return out.refusal == want, next
+			if out.refusal == kind.Contention.Error() { // it gave up
+				return true, now
+			}
+			return out.unknown || out.refusal == want, next
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 	}
@@ -105,7 +123,8 @@ func machineHistory() porcupine.Model {
 
 // refusalOf returns which of the known refusals err is, or its text.
 func refusalOf(err error) string {
-	for _, known := range []errors.ConstError{state.ErrNotAlive, state.ErrAlreadySet, state.ErrNotDead, kind.LeaseDenied} {
+	for _, known := range []errors.ConstError{state.ErrNotAlive, state.ErrAlreadySet, state.ErrNotDead, kind.LeaseDenied,
+		kind.Contention, errors.NotFound} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -118,7 +137,7 @@ func refusalOf(err error) string {
 
 // record runs clients at once, each of which does so many deeds, and returns their
 // history.
-func record(clients, deeds int, seed uint64, do func(dice *rand.Rand, client int) (deed, func() seen)) []porcupine.Operation {
+func record(clients, deeds int, seed uint64, do func(dice *rand.Rand, client int) (*deed, func() seen)) []porcupine.Operation {
 	var mu sync.Mutex
 	var history []porcupine.Operation
 	var wg sync.WaitGroup
@@ -127,10 +146,14 @@ func record(clients, deeds int, seed uint64, do func(dice *rand.Rand, client int
 			dice := rand.New(rand.NewPCG(seed, uint64(c)))
 			for range deeds {
 				d, act := do(dice, c)
-				op := porcupine.Operation{ClientId: c, Input: d, Call: time.Now().UnixNano()}
-				op.Output = act()
+				op := porcupine.Operation{ClientId: c, Call: time.Now().UnixNano()}
+				out := act()
 				op.Return = time.Now().UnixNano()
+				op.Input, op.Output = *d, out
 				mu.Lock()
+				if out.unknown { // its client goes on, and the deed may be done at any later time
+					op.ClientId, op.Return = clients+len(history), math.MaxInt64
+				}
 				history = append(history, op)
 				mu.Unlock()
 			}
@@ -157,38 +180,49 @@ func explain(t *testing.T, m porcupine.Model, history []porcupine.Operation) {
 func TestHistoriesOfMachinesCanBeExplained(t *testing.T) {
 	site := statetest.Open(t)
 	const machines, clients, deeds = 12, 8, 40
-	var ms []*state.Machine
+	ms := map[string]*state.Machine{}
+	var ids []string
 	for range machines {
-		ms = append(ms, statetest.AddMachine(t, site.Default, state.MachineSpec{}))
+		m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+		ms[m.Id()], ids = m, append(ids, m.Id())
 	}
-	whats := []string{"read", "read", "read", "record", "record", "destroy", "kill", "remove"}
-	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (deed, func() seen) {
-		d := deed{what: whats[dice.IntN(len(whats))], machine: dice.IntN(machines)}
-		d.id = instance.ID(fmt.Sprintf("i-%d-%d", client, dice.Int()))
-		m := ms[d.machine]
-		return d, func() seen {
-			switch d.what {
-			case "record":
-				return seen{refusal: refusalOf(m.SetInstanceInfo(ctx, state.InstanceInfo{ID: d.id, Nonce: "n"}))}
-			case "destroy":
-				return seen{refusal: refusalOf(m.Destroy(ctx))}
-			case "kill":
-				return seen{refusal: refusalOf(m.EnsureDead(ctx))}
-			case "remove":
-				return seen{refusal: refusalOf(m.Remove(ctx))}
-			}
-			fresh, err := site.Default.Machines().Get(ctx, m.Id())
-			if errors.Is(err, errors.NotFound) {
-				return seen{}
-			}
-			if err != nil {
-				return seen{refusal: err.Error()}
-			}
-			id, _ := fresh.InstanceId() // empty if there is none
-			return seen{life: fresh.Life(), instance: id}
-		}
+	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (*deed, func() seen) {
+		d := anyDeed(dice, client, ids[dice.IntN(machines)])
+		return d, func() seen { return perform(site.Default, ms[d.machine], *d) }
 	})
-	explain(t, machineHistory(), history)
+	explain(t, machineHistory(seen{life: life.Alive}), history)
+}
+
+// anyDeed is something that a client may do to a machine that was added.
+func anyDeed(dice *rand.Rand, client int, machine string) *deed {
+	whats := []string{"read", "read", "read", "record", "record", "status", "status", "destroy", "kill", "remove"}
+	unique := fmt.Sprintf("i-%d-%d", client, dice.Int())
+	return &deed{what: whats[dice.IntN(len(whats))], machine: machine, id: instance.ID(unique), message: unique}
+}
+
+// perform does anything but add.
+func perform(st *state.State, m *state.Machine, d deed) seen {
+	switch d.what {
+	case "record":
+		return seen{refusal: refusalOf(m.SetInstanceInfo(ctx, state.InstanceInfo{ID: d.id, Nonce: "n"}))}
+	case "status":
+		return seen{refusal: refusalOf(m.SetStatus(ctx, status.Info{Status: status.Started, Message: d.message}))}
+	case "destroy":
+		return seen{refusal: refusalOf(m.Destroy(ctx))}
+	case "kill":
+		return seen{refusal: refusalOf(m.EnsureDead(ctx))}
+	case "remove":
+		return seen{refusal: refusalOf(m.Remove(ctx))}
+	}
+	fresh, err := st.Machines().Get(ctx, d.machine)
+	if errors.Is(err, errors.NotFound) {
+		return seen{}
+	}
+	if err != nil {
+		return seen{refusal: err.Error()}
+	}
+	id, _ := fresh.InstanceId() // empty if there is none
+	return seen{life: fresh.Life(), instance: id, message: fresh.Status().Message}
 }
 
 // TestHistoriesOfLeasesCanBeExplained has connections of one worker take the
@@ -218,14 +252,14 @@ func TestHistoriesOfLeasesCanBeExplained(t *testing.T) {
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 	}
-	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (deed, func() seen) {
+	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (*deed, func() seen) {
 		if dice.IntN(3) == 0 {
-			return deed{what: "claim", client: client}, func() seen {
+			return &deed{what: "claim", client: client}, func() seen {
 				_, err := leases[client].Claim(ctx, "worker", time.Minute)
 				return seen{refusal: refusalOf(err)}
 			}
 		}
-		return deed{what: "write", client: client}, func() seen {
+		return &deed{what: "write", client: client}, func() seen {
 			return seen{refusal: refusalOf(fenced[client].SetInstanceStatus(ctx, status.Info{Status: status.Running}))}
 		}
 	})
@@ -238,12 +272,17 @@ func TestHistoriesOfLeasesCanBeExplained(t *testing.T) {
 // more often than it changed.
 func TestHistoriesOfWatchers(t *testing.T) {
 	site := statetest.Open(t)
+	watchHistories(t, seed(t), site)
+}
+
+// watchHistories spreads the writers and watchers over a site's controllers.
+func watchHistories(t *testing.T, base uint64, sites ...*statetest.Site) {
 	const machines, writers, watchers = 60, 6, 8
-	base := seed(t)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	for w := range watchers {
+		site := sites[w%len(sites)]
 		follow, err := site.Default.Machines().Watch(ctx)
 		must(t, err)
 		reading.Go(func() {
@@ -253,6 +292,7 @@ func TestHistoriesOfWatchers(t *testing.T) {
 		})
 	}
 	for w := range writers {
+		site := sites[w%len(sites)]
 		wg.Go(func() {
 			dice := rand.New(rand.NewPCG(base, uint64(w)))
 			for range machines / writers {
@@ -272,7 +312,9 @@ func TestHistoriesOfWatchers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	flush(t, site)
+	for _, site := range sites {
+		flush(t, site)
+	}
 	close(stop)
 	reading.Wait()
 }

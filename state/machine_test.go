@@ -42,7 +42,7 @@ func get(t *testing.T, st *state.State, id string) *state.Machine {
 	return m
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -27,10 +27,8 @@ const storeVariable = "SLIPWAY_TEST_STORE"
 // count.
 func Main(m *testing.M) {
 	var ignored []goleak.Option
-	if os.Getenv(storeVariable) != "" {
-		for _, f := range []string{"(*mongoServer).pinger", "(*mongoCluster).syncServersLoop", "(*mongoCluster).syncServer"} {
-			ignored = append(ignored, goleak.IgnoreAnyFunction("gopkg.in/mgo%2ev2."+f))
-		}
+	for _, f := range []string{"(*mongoServer).pinger", "(*mongoCluster).syncServersLoop", "(*mongoCluster).syncServer"} {
+		ignored = append(ignored, goleak.IgnoreAnyFunction("gopkg.in/mgo%2ev2."+f))
 	}
 	goleak.VerifyTestMain(m, ignored...)
 }

@@ -102,7 +102,7 @@ func TestLinearizable(t *testing.T) {
 		wg.Wait()
 		close(done)
 	}()
-	harm(server, rand.New(rand.NewPCG(seed, 99)), done)
+	server.Harm(rand.New(rand.NewPCG(seed, 99)), done)
 	<-done
 	unknown := 0
 	for i, op := range history {
@@ -166,30 +166,4 @@ func client(s store.Store, rng *rand.Rand, value string) []porcupine.Operation {
 	out := outcome{conflict: errors.Is(err, store.ErrConflict)}
 	out.unknown = err != nil && !out.conflict
 	return append(ops, porcupine.Operation{Input: in, Call: call, Output: out, Return: time.Now().UnixNano()})
-}
-
-// harm does damage until done is closed.
-func harm(server *mongotest.Server, rng *rand.Rand, done <-chan struct{}) {
-	for {
-		select {
-		case <-done:
-			return
-		case <-time.After(time.Duration(60+rng.IntN(150)) * time.Millisecond): // time to come back
-		}
-		command := []string{"update", "commitTransaction", "find", ""}[rng.IntN(4)]
-		switch rng.IntN(6) {
-		case 0:
-			server.StepDown()
-		case 1:
-			server.CutConnections()
-		case 2:
-			server.Inject(mongotest.Fault{Command: command, Effect: mongotest.CutAfter, Times: 1 + rng.IntN(3)})
-		case 3:
-			server.Inject(mongotest.Fault{Command: command, Effect: mongotest.CutBefore})
-		case 4:
-			server.Inject(mongotest.Fault{Command: command, Effect: mongotest.StepDown})
-		case 5:
-			server.Inject(mongotest.Fault{Command: "update", Effect: mongotest.Fail, Code: 112, Times: 3})
-		}
-	}
 }

@@ -2,6 +2,7 @@ package mongotest
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -115,4 +116,32 @@ func (s *Server) DropCursors() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.cursors)
+}
+
+// Harm does damage until done is closed, every 60 to 210 ms, so that clients have
+// the time to come back: elections, cut connections, and faults that strike reads,
+// writes and commits. The dice decide which.
+func (s *Server) Harm(dice *rand.Rand, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(60+dice.IntN(150)) * time.Millisecond):
+		}
+		command := []string{"update", "commitTransaction", "find", ""}[dice.IntN(4)]
+		switch dice.IntN(6) {
+		case 0:
+			s.StepDown()
+		case 1:
+			s.CutConnections()
+		case 2:
+			s.Inject(Fault{Command: command, Effect: CutAfter, Times: 1 + dice.IntN(3)})
+		case 3:
+			s.Inject(Fault{Command: command, Effect: CutBefore})
+		case 4:
+			s.Inject(Fault{Command: command, Effect: StepDown})
+		case 5:
+			s.Inject(Fault{Command: "update", Effect: Fail, Code: codeWriteConflict, Times: 3})
+		}
+	}
 }
