@@ -101,9 +101,10 @@ type killer struct {
 }
 
 // soon makes it happen: in one of three cases at a random time, else with a random
-// write to the disk, which has not been flushed then.
-func (k *killer) soon() {
-	if rand.IntN(3) == 0 {
+// write to the disk, which has not been flushed then. A machine that does not wait for its
+// disk may not write for half a minute, so there it is always the time.
+func (k *killer) soon(unsynced bool) {
+	if unsynced || rand.IntN(3) == 0 {
 		k.timer.Reset(rand.N(30 * time.Millisecond))
 		return
 	}
@@ -137,7 +138,7 @@ func (l *lab) boot(t *testing.T, d *powerloss.Disk, order powerloss.Order, after
 			t.Errorf("the machine said: %v", err)
 		}
 		if b.acks != before && b.acks == after {
-			k.soon()
+			k.soon(order.Unsynced)
 		}
 	}
 	k.cmd.Wait() // killed, or switched off by itself: its words tell
