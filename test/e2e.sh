@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
 # part: packages it needs (none: -)
 parts=(
 	"storecrash -"
-	"powerloss qemu-system-x86 e2fsprogs kmod"
 	"bmcqemu qemu-system-x86 ovmf grub-efi-amd64-bin grub-common grub2-common mtools dosfstools xorriso"
 	"install qemu-system-x86 qemu-utils ovmf busybox-static grub-efi-amd64-bin grub-common dosfstools mtools e2fsprogs kmod systemd-boot-efi"
 	"ironic ironic-api ironic-conductor python3-sushy"
