@@ -15,7 +15,7 @@ parts=(
 	"faults -"
 	"mongo -"
 	"ha -"
-	"jsclient nodejs npm"
+	"jsclient -"
 	"userdata cloud-init python3"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools debootstrap"
 )
