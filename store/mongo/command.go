@@ -180,12 +180,15 @@ func execNow[R any](ctx context.Context, s *Store, db string, cmd bson.D, done f
 // send runs a command on a session of its own: a session is dead after a lost
 // connection.
 func send[R any](s *Store, db string, cmd bson.D, limit time.Duration) (*reply[R], error) {
-	session := s.session.Copy()
+	session, err := s.newSession()
+	if err != nil {
+		return nil, err
+	}
 	defer session.Close()
 	session.SetSyncTimeout(min(limit, syncTimeout))
 	session.SetSocketTimeout(limit)
 	r := new(reply[R])
-	err := session.DB(db).Run(cmd, r)
+	err = session.DB(db).Run(cmd, r)
 	if qe, ok := err.(*mgo.QueryError); ok {
 		code := r.Code
 		if code == 0 {

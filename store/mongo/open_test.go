@@ -285,3 +285,18 @@ func TestLargeBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsAfterTheEnd has a command come after Close, as one does whose caller
+// left just before.
+func TestCommandsAfterTheEnd(t *testing.T) {
+	s := open(t, mongo.Config{URL: newDouble(t, mongotest.Config{}).URL("slipway")})
+	if err := s.SendPing(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendPing(); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a command after the end = %v, want ErrClosed", err)
+	}
+}

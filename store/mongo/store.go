@@ -49,6 +49,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
+	gone   bool // session is closed
 }
 
 func newStore(c Config, t target, d *wire.Dialer, session *mgo.Session) *Store {
@@ -130,10 +131,24 @@ func (s *Store) Close() error {
 	}
 	s.kill(store.ErrClosed)
 	s.dialer.Close()
+	s.mu.Lock()
+	s.gone = true
 	s.session.Close()
+	s.mu.Unlock()
 	<-finished
 	s.running.Wait()
 	return nil
+}
+
+// newSession returns a session of the driver's. Commands whose callers have left
+// may come after the end of the store, where the driver would panic.
+func (s *Store) newSession() (*mgo.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return nil, store.ErrClosed
+	}
+	return s.session.Copy(), nil
 }
 
 // endSessions tells the server that our sessions are no longer needed. It is a
