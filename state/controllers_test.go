@@ -1,16 +1,19 @@
 package state_test
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
@@ -183,4 +186,48 @@ func TestHistoriesOfWatchersOfOtherControllers(t *testing.T) {
 	server, sites := threeControllers(t)
 	base := seed(t)
 	harmed(server, base, func() { watchHistories(t, base, sites...) })
+}
+
+// BenchmarkCommitToWatcher measures how long it takes until a watcher has a change:
+// from the moment at which its writer knows that it is committed (p50, p99; 0 if
+// the watcher has it by then), and from the call on (call-p50, call-p99). On the
+// embedded store the watcher is one of the same controller, and on the double one
+// of another controller.
+func BenchmarkCommitToWatcher(b *testing.B) {
+	b.Run("store=embedded", func(b *testing.B) {
+		site := statetest.Open(b)
+		commitToWatcher(b, site, site)
+	})
+	b.Run("store=double", func(b *testing.B) {
+		_, sites := threeControllers(b)
+		commitToWatcher(b, sites[0], sites[1])
+	})
+}
+
+func commitToWatcher(b *testing.B, writes, watches *statetest.Site) {
+	m := statetest.AddMachine(b, writes.Default, state.MachineSpec{})
+	there, err := watches.Default.Machines().Get(ctx, m.Id())
+	must(b, err)
+	w, err := there.WatchParts(ctx, state.StatusPart)
+	must(b, err)
+	defer w.Kill()
+	<-w.Changes()
+	var committed, called []time.Duration
+	for n := 0; b.Loop(); n++ {
+		heard := make(chan time.Time, 1)
+		go func() {
+			<-w.Changes()
+			heard <- time.Now()
+		}()
+		call := time.Now()
+		must(b, m.SetStatus(ctx, status.Info{Status: status.Started, Message: fmt.Sprint(n)}))
+		answer := time.Now()
+		at := <-heard
+		committed, called = append(committed, max(0, at.Sub(answer))), append(called, at.Sub(call))
+	}
+	for prefix, took := range map[string][]time.Duration{"": committed, "call-": called} {
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds()), prefix+"p50-µs")
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), prefix+"p99-µs")
+	}
 }

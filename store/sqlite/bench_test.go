@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/store/sqlite"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 // documents is how many documents of 1 kB the benchmarks work on.
-const documents = 10_000
+const documents = storetest.BenchDocuments
 
-// benchStore opens a store with the documents and returns their keys.
+// benchStore opens a store with the documents, and returns both.
 func benchStore(b *testing.B) (*sqlite.Store, []store.Doc) {
 	b.Helper()
 	return benchStoreIn(b, b.TempDir())
@@ -31,75 +31,29 @@ func benchStoreIn(b *testing.B, dir string) (*sqlite.Store, []store.Doc) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	keys := make([]store.Key, documents)
-	ops := make([]store.Op, documents)
-	for i := range keys {
-		keys[i] = store.Key{Collection: "machines", ID: fmt.Sprintf("b1c9a5de-1f5e-4d8c-8a4c-0a4b9d5fbb00:%d", i)}
-		ops[i] = store.Insert(keys[i], kilobyte(), map[string]string{"model": "m"})
-	}
-	if err := s.Apply(b.Context(), ops); err != nil {
-		b.Fatal(err)
-	}
-	docs, err := s.GetAll(b.Context(), keys)
+	return s, storetest.FillBench(b, s)
+}
+
+// emptyStore opens a store without documents.
+func emptyStore(b *testing.B) store.Store {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: b.TempDir(), Collections: collections})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return s, docs
+	b.Cleanup(func() { s.Close() })
+	return s
 }
 
-// kilobyte returns a document of 1 kB.
-func kilobyte() []byte { return append(bytes.Repeat([]byte("x"), 1022), `""`...) }
+func BenchmarkApply(b *testing.B) { storetest.BenchApply(b, emptyStore) }
 
-// BenchmarkApply measures durable replacements of documents of 1 kB, by one
-// writer and by many at once; "applies/s" is the figure to look at.
-func BenchmarkApply(b *testing.B) {
-	for _, writers := range []int{1, 16, 256} {
-		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			s, docs := benchStore(b)
-			b.ReportAllocs()
-			var left atomic.Int64
-			left.Store(int64(b.N))
-			var wg sync.WaitGroup
-			b.ResetTimer()
-			for w := range writers {
-				wg.Go(func() {
-					data := kilobyte()
-					for i := w; left.Add(-1) >= 0; i += writers {
-						doc := &docs[i%(documents/writers*writers)]
-						err := s.Apply(b.Context(), []store.Op{store.Replace(doc.Key, doc.Rev, data, map[string]string{"model": "m"})})
-						if err != nil {
-							b.Error(err)
-							return
-						}
-						fresh, err := s.Get(b.Context(), doc.Key)
-						if err != nil {
-							b.Error(err)
-							return
-						}
-						doc.Rev = fresh.Rev
-					}
-				})
-			}
-			wg.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "applies/s")
-		})
-	}
-}
+func BenchmarkGet(b *testing.B) { storetest.BenchGet(b, emptyStore(b)) }
 
-// BenchmarkGet measures reads by id, by as many readers as there are processors.
-func BenchmarkGet(b *testing.B) {
-	s, docs := benchStore(b)
-	b.ReportAllocs()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			if _, err := s.Get(b.Context(), docs[i*7919%documents].Key); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "gets/s")
+func BenchmarkList(b *testing.B) { storetest.BenchList(b, emptyStore(b)) }
+
+func BenchmarkFeed(b *testing.B) {
+	s := emptyStore(b)
+	storetest.BenchFeed(b, s, s)
 }
 
 // BenchmarkGetWhileWriting measures the same beside 16 writers.
@@ -114,9 +68,9 @@ func BenchmarkGetWhileWriting(b *testing.B) {
 		wg.Go(func() {
 			key := store.Key{Collection: "machines", ID: fmt.Sprintf("other:%d", w)}
 			for ctx.Err() == nil {
-				op := store.Insert(key, kilobyte(), nil)
+				op := store.Insert(key, storetest.Kilobyte(), nil)
 				if doc, err := s.Get(ctx, key); err == nil {
-					op = store.Replace(key, doc.Rev, kilobyte(), nil)
+					op = store.Replace(key, doc.Rev, storetest.Kilobyte(), nil)
 				}
 				if err := s.Apply(ctx, []store.Op{op}); err == nil {
 					applied.Add(1)
@@ -134,7 +88,7 @@ func BenchmarkGetWhileWriting(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "gets/s")
-	b.ReportMetric(float64(applied.Load())/b.Elapsed().Seconds(), "applies/s")
+	b.ReportMetric(float64(applied.Load())/b.Elapsed().Seconds(), "batches/s")
 }
 
 // BenchmarkGetAll measures bulk reads of 1,000 documents.
@@ -149,39 +103,6 @@ func BenchmarkGetAll(b *testing.B) {
 		if _, err := s.GetAll(b.Context(), keys); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkList measures a page of 1,000 documents by index.
-func BenchmarkList(b *testing.B) {
-	s, _ := benchStore(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.List(b.Context(), store.Query{Collection: "machines", Index: "model", Value: "m"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkFeed measures the way of one change from Apply to a waiting feed.
-func BenchmarkFeed(b *testing.B) {
-	s, docs := benchStore(b)
-	feed, err := s.Changes(b.Context(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer feed.Close()
-	rev := docs[0].Rev
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := s.Apply(b.Context(), []store.Op{store.Replace(docs[0].Key, rev, kilobyte(), nil)}); err != nil {
-			b.Fatal(err)
-		}
-		changes, err := feed.Next(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		rev = changes[len(changes)-1].Rev
 	}
 }
 
