@@ -307,19 +307,18 @@ func (c *Conn) reason(err error) error {
 	return errors.Annotate(err, "connection lost")
 }
 
-// begin starts the handler of a request, or refuses it.
+// begin starts the handler of a request, or refuses it. A request that comes
+// while the connection ends gets no answer: its caller sees the connection end, as
+// it would have a moment later, and so knows that trying on another one is right.
 func (c *Conn) begin(m message, frame *bytes.Buffer) {
 	r := Request{Type: c.name(m.typ), Version: m.version, ID: string(m.object), Method: c.name(m.method)}
-	var refusal error
-	switch {
-	case !c.tomb.Alive():
-		refusal = ErrShutdown
-	case c.running.Load() >= c.max.Load():
-		refusal = &Error{Message: ErrTooManyRequests.Error(), Code: "try again"}
-	}
-	if refusal != nil {
+	if !c.tomb.Alive() {
 		releaseFrame(frame)
-		c.reply(m.id, m.old, nil, refusal)
+		return
+	}
+	if c.running.Load() >= c.max.Load() {
+		releaseFrame(frame)
+		c.reply(m.id, m.old, nil, &Error{Message: ErrTooManyRequests.Error(), Code: "try again"})
 		return
 	}
 	root := *c.root.Load()

@@ -90,7 +90,7 @@ func TestSetup(t *testing.T) {
 		{
 			name:   "DHCP on every port with link, one default route",
 			leases: map[string]netup.Lease{"eth0": lease("192.0.2.5/24", "192.0.2.1", "192.0.2.53"), "eth1": lease("198.51.100.5/24", "198.51.100.1", "192.0.2.53", "198.51.100.53")},
-			after:  map[string]time.Duration{"eth1": time.Second},
+			after:  map[string]time.Duration{"eth0": time.Second / 2, "eth1": time.Second},
 			want:   "up eth0 0;up eth1 0;dhcp eth0;dhcp eth1;assign eth0 192.0.2.5/24 by 192.0.2.1;assign eth1 198.51.100.5/24 by invalid IP",
 			resolv: "nameserver 192.0.2.53\nnameserver 198.51.100.53\n",
 		},
