@@ -78,6 +78,21 @@ func effects() []effectsRow {
 	}
 }
 
+// despite is the table of the methods that are carried out though changes are
+// switched off in the model, each with the reason. Every other method of people
+// that writes, on a connection to a model, is refused then: see root.heedBlocks.
+func despite() map[string]string {
+	const ofTheSite = "hosts are the site's, not the model's"
+	return map[string]string{
+		"Block.SwitchBlockOff":   "changes are switched on again with it",
+		"Block.SwitchBlockOn":    "further kinds of operations are switched off with it",
+		"Client.DestroyMachines": "it looks for itself: there is a block of removals alone, and force heeds none",
+		"Hosts.Add":              ofTheSite,
+		"Hosts.Do":               ofTheSite,
+		"Hosts.SetCredentials":   ofTheSite,
+	}
+}
+
 // effectsOf returns what the methods of a facade do, by name.
 func effectsOf(table []effectsRow, facade string) map[string]effect {
 	out := make(map[string]effect)

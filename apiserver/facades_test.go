@@ -17,7 +17,7 @@ import (
 )
 
 func TestFacades(t *testing.T) {
-	r, err := newRegistry(facades())
+	r, err := newRegistry(facades(), effects())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,16 +66,19 @@ func (goodFacade) Do() error { return nil }
 func TestRegistryRefusesABadTable(t *testing.T) {
 	bad := row{name: "Bad", version: 1, make: of(func(*state.State, common.Connection) (*badFacade, error) { return nil, nil })}
 	good := row{name: "Good", version: 1, make: of(func(*state.State, common.Connection) (*goodFacade, error) { return nil, nil })}
-	if _, err := newRegistry([]row{bad}); !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), "facade Bad(1): method Open") {
+	if _, err := newRegistry([]row{bad}, nil); !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), "facade Bad(1): method Open") {
 		t.Errorf("newRegistry = %v, want the bad method named", err)
 	}
-	if _, err := newRegistry([]row{good, good}); !errors.Is(err, errors.AlreadyExists) {
+	if _, err := newRegistry([]row{good}, nil); !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), "facade Good(1): method Do, which is in no row of effects()") {
+		t.Errorf("newRegistry without effects = %v, want the method named", err)
+	}
+	if _, err := newRegistry([]row{good, good}, []effectsRow{{"Good", writes, "Do"}}); !errors.Is(err, errors.AlreadyExists) {
 		t.Errorf("newRegistry of one facade twice = %v, want already exists", err)
 	}
 }
 
 func TestFindRefuses(t *testing.T) {
-	r, err := newRegistry(facades())
+	r, err := newRegistry(facades(), effects())
 	if err != nil {
 		t.Fatal(err)
 	}

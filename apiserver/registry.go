@@ -67,6 +67,7 @@ type facade struct {
 	methods *rpc.Methods
 	make    func(st *state.State, c common.Connection) (reflect.Value, error)
 	effects map[string]effect // by method
+	despite map[string]bool   // the methods that no block of changes stops
 }
 
 // maker makes a facade of a type that is known.
@@ -95,8 +96,9 @@ type registry struct {
 }
 
 // newRegistry returns the registry of a table. It returns an error for a
-// facade that is there twice, or has a method which requests cannot call.
-func newRegistry(table []row) (*registry, error) {
+// facade that is there twice, or has a method which requests cannot call, or one of
+// which no row of effects says what it does: no server starts with such a table.
+func newRegistry(table []row, effects []effectsRow) (*registry, error) {
 	r := &registry{byName: make(map[string]map[int]*facade), lists: make(map[scope][]params.FacadeVersions)}
 	for _, row := range table {
 		methods, err := rpc.MethodsOf(row.make.typ)
@@ -111,7 +113,17 @@ func newRegistry(table []row) (*registry, error) {
 		if versions[row.version] != nil {
 			return nil, errors.AlreadyExistsf("facade %s(%d)", row.name, row.version)
 		}
-		versions[row.version] = &facade{row.name, row.version, row.scope, row.who, row.objects, methods, row.make.make, effectsOf(effects(), row.name)}
+		f := &facade{
+			name: row.name, version: row.version, scope: row.scope, who: row.who, objects: row.objects, methods: methods,
+			make: row.make.make, effects: effectsOf(effects, row.name), despite: make(map[string]bool),
+		}
+		for _, m := range methods.Names() {
+			if f.effects[m] == unknown {
+				return nil, errors.NotValidf("facade %s(%d): method %s, which is in no row of effects(),", row.name, row.version, m)
+			}
+			f.despite[m] = despite()[row.name+"."+m] != ""
+		}
+		versions[row.version] = f
 	}
 	for _, s := range []scope{onModel, onController} {
 		r.lists[s] = r.list(s)

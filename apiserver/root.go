@@ -9,6 +9,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/core/access"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
@@ -53,28 +54,41 @@ func (r *root) Call(ctx context.Context, q rpc.Request, raw []byte) (any, error)
 		}
 	}
 	if r.observer == nil {
-		_, result, err := r.call(ctx, f, m, q.ID, raw)
+		_, result, err := r.call(ctx, f, m, q, raw)
 		return result, wire(err)
 	}
 	began := time.Now()
-	args, result, err := r.call(ctx, f, m, q.ID, raw)
+	args, result, err := r.call(ctx, f, m, q, raw)
 	r.observe(q, f.effects[q.Method], began, about{args, result}, err)
 	return result, wire(err)
 }
 
 // call carries out a call, and returns its parameters too. They are decoded
 // before anything is asked about the caller.
-func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, id string, raw []byte) (reflect.Value, any, error) {
+func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, q rpc.Request, raw []byte) (reflect.Value, any, error) {
 	args, err := m.Decode(raw)
 	if err != nil {
 		return reflect.Value{}, nil, &rpc.Error{Message: err.Error()}
 	}
-	object, err := r.object(f, id)
+	object, err := r.object(f, q.ID)
 	if err != nil {
+		return args, nil, err
+	}
+	if err := r.heedBlocks(ctx, f, q.Method); err != nil {
 		return args, nil, err
 	}
 	result, err := m.Call(ctx, object, args)
 	return args, result, err
+}
+
+// heedBlocks returns an error satisfying kind.ActionBlocked if changes are switched
+// off in the model and the call would be one of a person. Who may not change the
+// model anyway is told that instead, by the facade.
+func (r *root) heedBlocks(ctx context.Context, f *facade, method string) error {
+	if r.scope != onModel || f.effects[method] != writes || f.despite[method] || !common.AuthClient(r.conn.Auth) || !r.conn.Auth.ModelAccess().Includes(access.Write) {
+		return nil
+	}
+	return r.state.Blocks().Check(ctx, state.BlockChange)
 }
 
 // object returns the facade, made now or before. Objects that are named live

@@ -29,7 +29,7 @@ func (c *counted) Take(params.Entities) error { return nil }
 
 func newTestRoot(t *testing.T, table ...row) *root {
 	t.Helper()
-	r, err := newRegistry(table)
+	r, err := newRegistry(table, []effectsRow{{"C", reads, "Number Take"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.authority.Store(&s.cfg.CACert)
 	var err error
-	if s.registry, err = newRegistry(facades()); err != nil {
+	if s.registry, err = newRegistry(facades(), effects()); err != nil {
 		return nil, errors.Annotate(err, "cannot set up facades")
 	}
 	if s.admin, err = rpc.MethodsOf(reflect.TypeFor[*admin]()); err != nil {

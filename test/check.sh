@@ -14,5 +14,7 @@ go run "$staticcheck" -tags e2e ./...
 go mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy"; exit 1; }
 
 go test -count=1 ./internal/floors ./internal/doccheck
+# Every method and every route is in the tables of who is refused what.
+go test -count=1 -run '^Test(Facades|Routes|WhoMayCall|Refusals|RefusalsOfRoutes|EveryMethodHasAnEffect)$' ./apiserver
 
 echo "check: all clean"

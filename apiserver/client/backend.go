@@ -49,7 +49,8 @@ type Model interface {
 	CheckBlocks(ctx context.Context, kinds ...string) error
 }
 
-// The kinds of blocks that the facades heed.
+// The kinds of blocks that hold up removals. Those of other changes are heeded in
+// front of the facades.
 const (
 	blockChange = "BlockChange"
 	blockRemove = "BlockRemove"

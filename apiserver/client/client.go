@@ -38,19 +38,10 @@ func (c *Client) canWrite() error {
 	return nil
 }
 
-// canChange returns ErrPerm if the caller may only read, and an error satisfying
-// kind.ActionBlocked if such operations are switched off in the model.
-func (c *Client) canChange(ctx context.Context, kinds ...string) error {
-	if err := c.canWrite(); err != nil {
-		return err
-	}
-	return c.backend.CheckBlocks(ctx, kinds...)
-}
-
 // RetryProvisioning has machines in status error tried again. Their provisioner
 // hears of it at once.
 func (c *Client) RetryProvisioning(ctx context.Context, args params.Entities) (params.ErrorResults, error) {
-	if err := c.canChange(ctx, blockChange); err != nil {
+	if err := c.canWrite(); err != nil {
 		return params.ErrorResults{}, err
 	}
 	update := params.SetStatus{Entities: make([]params.EntityStatusArgs, len(args.Entities))}
@@ -69,7 +60,7 @@ func (c *Client) GetModelConstraints(ctx context.Context) (params.GetConstraints
 
 // SetModelConstraints replaces the model's constraints.
 func (c *Client) SetModelConstraints(ctx context.Context, args params.SetConstraints) error {
-	if err := c.canChange(ctx, blockChange); err != nil {
+	if err := c.canWrite(); err != nil {
 		return err
 	}
 	return errors.Trace(c.backend.SetConstraints(ctx, args.Constraints))

@@ -43,7 +43,7 @@ func (c *Client) InjectMachines(ctx context.Context, args params.AddMachines) (p
 }
 
 func (c *Client) add(ctx context.Context, args params.AddMachines, disks bool) (params.AddMachinesResults, error) {
-	if err := c.canChange(ctx, blockChange); err != nil {
+	if err := c.canWrite(); err != nil {
 		return params.AddMachinesResults{}, err
 	}
 	results := make([]params.AddMachinesResult, len(args.Machines))
@@ -172,12 +172,13 @@ func (s specifier) system(spec *Spec, a params.AddMachineParams) error {
 // containers end too, and nothing holds them up. The error names all that were
 // not destroyed. Force does not heed what is switched off in the model.
 func (c *Client) DestroyMachines(ctx context.Context, args params.DestroyMachines) error {
-	heeded := []string{blockRemove, blockChange}
-	if args.Force {
-		heeded = nil
-	}
-	if err := c.canChange(ctx, heeded...); err != nil {
+	if err := c.canWrite(); err != nil {
 		return err
+	}
+	if !args.Force {
+		if err := c.backend.CheckBlocks(ctx, blockRemove, blockChange); err != nil {
+			return err
+		}
 	}
 	machines, err := c.backend.Get(ctx, args.MachineNames)
 	if err != nil {

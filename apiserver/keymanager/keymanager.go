@@ -23,7 +23,6 @@ import (
 type Backend interface {
 	Settings(ctx context.Context) (*config.Config, error)
 	Update(ctx context.Context, u config.Update) error
-	Check(ctx context.Context, kinds ...string) error
 }
 
 // KeyManager is the facade of one connection.
@@ -34,14 +33,11 @@ func New(st *state.State, c common.Connection) (*KeyManager, error) {
 	if !common.AuthClient(c.Auth) || !c.Auth.ModelAccess().Includes(access.Write) {
 		return nil, common.ErrPerm
 	}
-	return &KeyManager{backend{below.Config{State: st}, st.Blocks()}}, nil
+	return &KeyManager{backend{below.Config{State: st}}}, nil
 }
 
 // backend adapts state to what the facade needs.
-type backend struct {
-	below.Config
-	*state.Blocks
-}
+type backend struct{ below.Config }
 
 func (b backend) Update(ctx context.Context, u config.Update) error {
 	return b.State.ModelConfig().Update(ctx, u)
@@ -128,9 +124,6 @@ func (k *KeyManager) DeleteKeys(ctx context.Context, args params.ModifyUserSSHKe
 
 // change changes the keys by one argument after the other, and writes them once.
 func (k *KeyManager) change(ctx context.Context, args []string, one func(all []key, arg string) ([]key, error)) (params.ErrorResults, error) {
-	if err := k.backend.Check(ctx, state.BlockChange); err != nil {
-		return params.ErrorResults{}, err
-	}
 	all, err := k.keys(ctx)
 	if err != nil {
 		return params.ErrorResults{}, errors.Trace(err)

@@ -18,9 +18,6 @@ import (
 type Backend interface {
 	Settings(ctx context.Context) (*config.Config, error)
 	Update(ctx context.Context, u config.Update) error
-	// CheckBlocks returns an error satisfying kind.ActionBlocked if changes are
-	// switched off in the model.
-	CheckBlocks(ctx context.Context) error
 }
 
 // ModelConfig is the facade of one connection.
@@ -91,9 +88,6 @@ func (m *ModelConfig) ModelUnset(ctx context.Context, args params.ModelUnset) er
 }
 
 func (m *ModelConfig) update(ctx context.Context, u config.Update) error {
-	if err := m.backend.CheckBlocks(ctx); err != nil {
-		return err
-	}
 	settings, err := m.backend.Settings(ctx)
 	if err != nil {
 		return errors.Trace(err)

@@ -20,7 +20,3 @@ type backend struct{ below.Config }
 func (b backend) Update(ctx context.Context, u config.Update) error {
 	return b.State.ModelConfig().Update(ctx, u)
 }
-
-func (b backend) CheckBlocks(ctx context.Context) error {
-	return b.State.Blocks().Check(ctx, state.BlockChange)
-}

@@ -29,22 +29,21 @@ type Backend interface {
 // facade is what both have in common.
 type facade struct {
 	backend Backend
-	blocked func(ctx context.Context) error // whether changes are switched off in the model
 	auth    common.Authorizer
 }
 
-func newFacade(b Backend, blocked func(ctx context.Context) error, c common.Connection) (facade, error) {
+func newFacade(b Backend, c common.Connection) (facade, error) {
 	if !common.AuthClient(c.Auth) || !c.Auth.ModelAccess().Includes(access.Read) {
 		return facade{}, common.ErrPerm
 	}
-	return facade{b, blocked, c.Auth}, nil
+	return facade{b, c.Auth}, nil
 }
 
-func (f facade) canWrite(ctx context.Context) error {
+func (f facade) canWrite() error {
 	if !f.auth.ModelAccess().Includes(access.Write) {
 		return common.ErrPerm
 	}
-	return f.blocked(ctx)
+	return nil
 }
 
 // Subnets is the facade of one connection.
@@ -52,7 +51,7 @@ type Subnets struct{ f facade }
 
 // AddSubnets adds subnets to spaces.
 func (s *Subnets) AddSubnets(ctx context.Context, args params.AddSubnets) (params.ErrorResults, error) {
-	if err := s.f.canWrite(ctx); err != nil {
+	if err := s.f.canWrite(); err != nil {
 		return params.ErrorResults{}, err
 	}
 	results := make([]params.ErrorResult, len(args.Subnets))
@@ -118,7 +117,7 @@ type Spaces struct{ f facade }
 
 // CreateSpaces adds spaces, with subnets that are there already.
 func (s *Spaces) CreateSpaces(ctx context.Context, args params.CreateSpaces) (params.ErrorResults, error) {
-	if err := s.f.canWrite(ctx); err != nil {
+	if err := s.f.canWrite(); err != nil {
 		return params.ErrorResults{}, err
 	}
 	results := make([]params.ErrorResult, len(args.Spaces))

@@ -114,13 +114,4 @@ func TestSpacesAndSubnets(t *testing.T) {
 	if _, err := subnets.ListSubnets(ctx, params.SubnetsFilters{SpaceTag: "x"}); err == nil {
 		t.Error("ListSubnets of what is no space succeeds")
 	}
-	if err := site.Default.Blocks().SwitchOn(ctx, "BlockChange", "not today"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := spaces.CreateSpaces(ctx, params.CreateSpaces{}); err == nil || err.Error() != "not today" {
-		t.Errorf("CreateSpaces while changes are switched off = %v", err)
-	}
-	if _, err := subnets.AddSubnets(ctx, params.AddSubnets{}); err == nil || err.Error() != "not today" {
-		t.Errorf("AddSubnets while changes are switched off = %v", err)
-	}
 }

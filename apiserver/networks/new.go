@@ -1,15 +1,13 @@
 package networks
 
 import (
-	"context"
-
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/state"
 )
 
 // NewSubnets returns the facade Subnets of a connection.
 func NewSubnets(st *state.State, c common.Connection) (*Subnets, error) {
-	f, err := newFacade(st.Networks(), blocked(st), c)
+	f, err := newFacade(st.Networks(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -18,14 +16,9 @@ func NewSubnets(st *state.State, c common.Connection) (*Subnets, error) {
 
 // NewSpaces returns the facade Spaces of a connection.
 func NewSpaces(st *state.State, c common.Connection) (*Spaces, error) {
-	f, err := newFacade(st.Networks(), blocked(st), c)
+	f, err := newFacade(st.Networks(), c)
 	if err != nil {
 		return nil, err
 	}
 	return &Spaces{f}, nil
-}
-
-// blocked returns whether changes are switched off in the model.
-func blocked(st *state.State) func(ctx context.Context) error {
-	return func(ctx context.Context) error { return st.Blocks().Check(ctx, state.BlockChange) }
 }
