@@ -15,6 +15,6 @@ go mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy"; exi
 
 go test -count=1 ./internal/floors ./internal/doccheck
 # Every method and every route is in the tables of who is refused what.
-go test -count=1 -run '^Test(Facades|Routes|WhoMayCall|Refusals|RefusalsOfRoutes|EveryMethodHasAnEffect)$' ./apiserver
+go test -count=1 -run '^Test(Facades|Routes|WhoMayCall|Refusals|RefusalsOfRoutes|EveryMethodHasAnEffect)$' ./apiserver ./internal/site
 
 echo "check: all clean"

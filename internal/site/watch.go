@@ -72,6 +72,9 @@ func (e *eyes) observer() apiserver.Observer {
 	return e
 }
 
+// metricsPattern is where metrics are served, on an address of their own.
+const metricsPattern = "GET /metrics"
+
 // startMetrics serves the metrics: on this machine's own addresses without
 // encryption, on others as the API is served, to superusers.
 func (s *Site) startMetrics(listen string, live metrics.Live, certificate func() (*tls.Certificate, error)) error {
@@ -93,7 +96,7 @@ func (s *Site) startMetrics(listen string, live metrics.Live, certificate func()
 		})
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
+	mux.Handle(metricsPattern, handler)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})
 	var failure error
