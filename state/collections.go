@@ -75,6 +75,8 @@ func Collections() []store.Collection {
 		{Name: blobsC},
 		{Name: HostsCollection},
 		{Name: HostStatusCollection},
+		{Name: InstallsCollection},
+		{Name: InstallLogCollection},
 	}
 }
 

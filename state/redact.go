@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/juju/errors"
 
@@ -19,6 +20,8 @@ func Redact(key store.Key, data []byte, secret func(provider, setting string) bo
 		data, err = without(data, func(name string) bool { return name == "password-hash" })
 	case HostsCollection, siteC:
 		data, err = without(data, func(name string) bool { return name == "sealed" })
+	case InstallsCollection:
+		data, err = without(data, func(name string) bool { return name == "sealed" || strings.HasSuffix(name, "-hash") })
 	case configsC:
 		data, err = redactConfig(data, secret)
 	}

@@ -17,6 +17,12 @@ const (
 	HostStatusCollection = "host-status" // _:<name>: what its manager found out
 )
 
+// The collections of installations, which package state/install keeps.
+const (
+	InstallsCollection   = "installs"    // _:<host's UID>: what its installer is to do, and how far it is
+	InstallLogCollection = "install-log" // _:<host's UID>:<boot number>: what it logged
+)
+
 // SiteDocs is the way to the site's documents for packages that keep a noun of
 // the site by themselves, such as state/host. Whoever cares for that noun
 // holds the site's lease: behind a fence, writes pass only while it is held.
@@ -106,6 +112,11 @@ func (s *SiteDocs) Watch(ctx context.Context, collection string) (watcher.String
 	}
 	w.begin(ids)
 	return w, nil
+}
+
+// WatchDoc returns a watcher of one document; its first event comes at once.
+func (s *SiteDocs) WatchDoc(collection, id string) watcher.NotifyWatcher {
+	return s.c.hub.watchKey(siteKey(collection, id))
 }
 
 // idsWatcher names the documents of a collection that change. When changes were

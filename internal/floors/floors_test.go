@@ -58,6 +58,7 @@ var floors = map[string]int{
 	"api/*":                4,
 	"state":                3,
 	"state/host":           4, // the hosts of the site
+	"state/install":        4, // what installers of hosts do
 	"state/statetest":      5,
 	"apiserver/common":     3, // capabilities, which know nothing of state
 	"apiserver/below":      4, // what facades share of their way to state
