@@ -34,7 +34,7 @@ func effects() []effectsRow {
 		{"Block", reads, "List"},
 		{"Block", writes, "SwitchBlockOff SwitchBlockOn"},
 		{"Client", reads, "APIHostPorts AgentVersion FullStatus GetModelConstraints ModelInfo WatchAll"},
-		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelConstraints"},
+		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelAgentVersion SetModelConstraints"},
 		{"Controller", reads, "AllModels ControllerConfig GetControllerAccess ModelConfig ModelStatus"},
 		{"Controller", writes, "ConfigSet ModifyControllerAccess"},
 		{"Hosts", reads, "List Managed Watch"},

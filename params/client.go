@@ -141,6 +141,13 @@ type SetConstraints struct {
 	Constraints constraints.Value `json:"constraints"`
 }
 
+// SetModelAgentVersion are the parameters of SetModelAgentVersion.
+type SetModelAgentVersion struct {
+	Version string `json:"version"` // such as 2.0.1
+	// AllowDowngrade has agents that are newer go back to the version.
+	AllowDowngrade bool `json:"allow-downgrade,omitempty"`
+}
+
 // AgentVersionResult is the result of AgentVersion.
 type AgentVersionResult struct {
 	Version string `json:"version"`

@@ -70,7 +70,10 @@ type ModifyUserSSHKeys struct {
 // VersionResult is the version that one agent should run.
 type VersionResult struct {
 	Version string `json:"version,omitempty"`
-	Error   *Error `json:"error,omitempty"`
+	// Downgrade says that a newer agent is to go back. It is not in the protocol's
+	// first form, which leaves it open.
+	Downgrade bool   `json:"downgrade,omitempty"`
+	Error     *Error `json:"error,omitempty"`
 }
 
 // VersionResults is the result of DesiredVersion; null for no agents.

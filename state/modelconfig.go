@@ -36,10 +36,21 @@ func (mc *ModelConfig) Update(ctx context.Context, u config.Update) error {
 }
 
 // SetAgentVersion sets the version that the model's agents are to run, which
-// Update refuses to do.
+// Update refuses to do. Those that are newer stay as they are.
 func (mc *ModelConfig) SetAgentVersion(ctx context.Context, version string) error {
 	return mc.change(ctx, func(c *config.Config) (*config.Config, error) {
+		c, err := c.Remove([]string{config.AgentDowngrade})
+		if err != nil {
+			return nil, err
+		}
 		return c.Apply(map[string]any{config.AgentVersion: version})
+	})
+}
+
+// ForceAgentVersion is SetAgentVersion, but those that are newer go back.
+func (mc *ModelConfig) ForceAgentVersion(ctx context.Context, version string) error {
+	return mc.change(ctx, func(c *config.Config) (*config.Config, error) {
+		return c.Apply(map[string]any{config.AgentVersion: version, config.AgentDowngrade: true})
 	})
 }
 

@@ -73,6 +73,12 @@ func (c *Client) SetModelConstraints(ctx context.Context, v constraints.Value) e
 	return c.call(ctx, "SetModelConstraints", params.SetConstraints{Constraints: v}, nil)
 }
 
+// SetModelAgentVersion says which version the model's agents are to run, such as
+// 2.0.1. Those that are newer stay, or go back if downgrade says so.
+func (c *Client) SetModelAgentVersion(ctx context.Context, version string, downgrade bool) error {
+	return c.call(ctx, "SetModelAgentVersion", params.SetModelAgentVersion{Version: version, AllowDowngrade: downgrade}, nil)
+}
+
 // ModelInfo describes the model.
 func (c *Client) ModelInfo(ctx context.Context) (params.ModelInfo, error) {
 	var r params.ModelInfo

@@ -36,6 +36,7 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 	tr.Note("%v, %v", *cons.Mem, err)
 	arch := "arm64"
 	tr.Note("%v", c.SetModelConstraints(ctx, constraints.Value{Arch: &arch}))
+	tr.Note("%v, %v", c.SetModelAgentVersion(ctx, "2.0.1", false), c.SetModelAgentVersion(ctx, "2.0.0", true))
 	info, err := c.ModelInfo(ctx)
 	tr.Note("%v %v, %v", info.Name, info.UUID, err)
 	golden.Check(t, "transcript.golden", tr.String())

@@ -22,6 +22,7 @@ import (
 type Backend interface {
 	Machines
 	Model
+	Agents
 	Site
 }
 
@@ -47,6 +48,15 @@ type Model interface {
 	// CheckBlocks returns an error satisfying kind.ActionBlocked if operations
 	// of one of these kinds are switched off.
 	CheckBlocks(ctx context.Context, kinds ...string) error
+}
+
+// Agents are the model's agents, as far as their version goes.
+type Agents interface {
+	// Binaries returns every agent binary that the site keeps.
+	Binaries(ctx context.Context) ([]common.Binary, error)
+	// SetAgentVersion says which version agents are to run. Those that are newer
+	// stay, or go back if downgrade says so.
+	SetAgentVersion(ctx context.Context, version string, downgrade bool) error
 }
 
 // The kinds of blocks that hold up removals. Those of other changes are heeded in

@@ -60,12 +60,13 @@ func TestReadersChangeNothing(t *testing.T) {
 	c, _, site := open(t, facadetest.Reader)
 	statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	calls := map[string]func() error{
-		"AddMachines":         func() error { _, err := c.AddMachines(ctx, params.AddMachines{}); return err },
-		"AddMachinesV2":       func() error { _, err := c.AddMachinesV2(ctx, params.AddMachines{}); return err },
-		"InjectMachines":      func() error { _, err := c.InjectMachines(ctx, params.AddMachines{}); return err },
-		"DestroyMachines":     func() error { return c.DestroyMachines(ctx, params.DestroyMachines{MachineNames: []string{"0"}}) },
-		"RetryProvisioning":   func() error { _, err := c.RetryProvisioning(ctx, facadetest.Entities("machine-0")); return err },
-		"SetModelConstraints": func() error { return c.SetModelConstraints(ctx, params.SetConstraints{}) },
+		"AddMachines":          func() error { _, err := c.AddMachines(ctx, params.AddMachines{}); return err },
+		"AddMachinesV2":        func() error { _, err := c.AddMachinesV2(ctx, params.AddMachines{}); return err },
+		"InjectMachines":       func() error { _, err := c.InjectMachines(ctx, params.AddMachines{}); return err },
+		"DestroyMachines":      func() error { return c.DestroyMachines(ctx, params.DestroyMachines{MachineNames: []string{"0"}}) },
+		"RetryProvisioning":    func() error { _, err := c.RetryProvisioning(ctx, facadetest.Entities("machine-0")); return err },
+		"SetModelAgentVersion": func() error { return c.SetModelAgentVersion(ctx, params.SetModelAgentVersion{Version: "2.0.0"}) },
+		"SetModelConstraints":  func() error { return c.SetModelConstraints(ctx, params.SetConstraints{}) },
 	}
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, errors.Unauthorized) {

@@ -154,3 +154,15 @@ func (w *changesWatcher) Wait() error {
 	w.done.Wait()
 	return w.below.Wait()
 }
+
+func (b backend) Binaries(ctx context.Context) ([]common.Binary, error) {
+	return below.Binaries{Site: b.Site}.Binaries(ctx)
+}
+
+func (b backend) SetAgentVersion(ctx context.Context, version string, downgrade bool) error {
+	set := b.st.ModelConfig().SetAgentVersion
+	if downgrade {
+		set = b.st.ModelConfig().ForceAgentVersion
+	}
+	return set(ctx, version)
+}

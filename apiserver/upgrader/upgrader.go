@@ -63,13 +63,17 @@ func (u *Upgrader) DesiredVersion(ctx context.Context, args params.Entities) (pa
 	if len(args.Entities) == 0 {
 		return params.VersionResults{}, nil
 	}
-	version, err := u.config.AgentVersion(ctx)
+	settings, err := u.config.Settings(ctx)
 	if err != nil {
 		return params.VersionResults{}, errors.Trace(err)
 	}
+	var version string
+	if n, ok := settings.AgentVersion(); ok {
+		version = n.String()
+	}
 	results := make([]params.VersionResult, len(args.Entities))
 	err = u.bulk.Do(ctx, len(results), func(i int) string { return args.Entities[i].Tag }, func(i int, _ agent) error {
-		results[i].Version = version
+		results[i].Version, results[i].Downgrade = version, settings.AgentDowngrade()
 		return nil
 	}, func(i int, err *params.Error) { results[i].Error = err })
 	return params.VersionResults{Results: results}, err

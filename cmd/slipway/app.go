@@ -138,7 +138,7 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 		a.hostsCommand(), a.showHostCommand(), a.addHostCommand(), a.removeHostCommand(), a.hostCommand(),
 		a.importHostsCommand(), a.exportHostsCommand(),
 		a.addSpaceCommand(), a.addSubnetCommand(), a.spacesCommand(), a.subnetsCommand(),
-		a.imageMetadataCommand(), a.uploadAgentCommand(), a.controllerConfigCommand(),
+		a.imageMetadataCommand(), a.uploadAgentCommand(), a.upgradeAgentsCommand(), a.controllerConfigCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/api/client"
 	"github.com/slipway-project/slipway/core/binaries"
 )
 
@@ -54,6 +55,40 @@ superuser of the controller. A version can be uploaded once; the same file again
 			return saying(err, "cannot upload agent binary %s", version)
 		}
 		fmt.Fprintf(a.stdout, "uploaded agent binary %s: %d bytes, SHA-256 %s\n", kept.Version, kept.Size, kept.SHA256)
+		return nil
+	})
+	return cmd
+}
+
+func (a *app) upgradeAgentsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "upgrade-agents --version VERSION",
+		Short: "Have the agents of the model's machines run another version",
+		Long: `Have the agents of the model's machines run another version, of which a binary has
+been uploaded. Each agent fetches it, tries it, and goes on with it; one for which
+it does not work stays with what it had, and its machine's status says why.
+
+An agent that is newer stays as it is, unless --allow-downgrade is given.`,
+		Example: `  slipway upgrade-agents --version 2.0.1
+  slipway upgrade-agents --version 2.0.0 --allow-downgrade`,
+		Args: takes(0, 0),
+	}
+	text := cmd.Flags().String("version", "", "such as 2.0.1; required")
+	downgrade := cmd.Flags().Bool("allow-downgrade", false, "have newer agents go back to this version")
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		version, err := binaries.ParseNumber(*text)
+		if err != nil {
+			return usagef("--version %q is not a version of agents: use a form such as 2.0.1", *text)
+		}
+		conn, _, err := a.openModel(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close() // nothing is under way
+		if err := client.New(conn).SetModelAgentVersion(ctx, version.String(), *downgrade); err != nil {
+			return saying(err, "cannot upgrade agents")
+		}
+		fmt.Fprintf(a.stdout, "agents are to run %s\n", version)
 		return nil
 	})
 	return cmd

@@ -216,7 +216,7 @@ func (c *Config) Update(u Update) (*Config, error) {
 // checkSettable refuses names that are not known or not for people to set. A
 // name that is set already may be reset even if it is not known.
 func (c *Config) checkSettable(fields Schema, name string) error {
-	if name == AgentVersion {
+	if name == AgentVersion || name == AgentDowngrade {
 		return invalidf("%s is changed by upgrading, not by setting it", name)
 	}
 	if _, path := replaced[name]; path {
@@ -258,8 +258,8 @@ func (c *Config) AllAttrs() map[string]any {
 		out[name] = value
 	}
 	// What is empty unless it is set does not exist until then.
-	for _, name := range []string{ControllerUUID, AgentVersion} {
-		if out[name] == "" {
+	for _, name := range []string{ControllerUUID, AgentDowngrade, AgentVersion} {
+		if out[name] == "" || out[name] == false {
 			delete(out, name)
 		}
 	}

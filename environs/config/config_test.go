@@ -292,6 +292,7 @@ func TestUpdate(t *testing.T) {
 		{"both", map[string]any{"http-proxy": "x"}, []string{"http-proxy"}, `http-proxy is both set and reset`},
 		{"immutable", map[string]any{"name": "x"}, nil, `cannot change name from "m" to "x"`},
 		{"reset immutable", nil, []string{"firewall-mode"}, `cannot reset firewall-mode`},
+		{"going back", map[string]any{"agent-downgrade": true}, nil, `agent-downgrade is changed by upgrading, not by setting it`},
 		{"agent version", map[string]any{"agent-version": "2.0.0"}, nil, `agent-version is changed by upgrading, not by setting it`},
 		{"path", map[string]any{"authorized-keys-path": "x"}, nil, `authorized-keys-path cannot be kept in a model`},
 		{"bad value", map[string]any{"development": "x"}, nil, `invalid development "x": want true or false`},

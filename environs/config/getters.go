@@ -65,6 +65,10 @@ func (c *Config) orDefault(name string) string {
 	return s
 }
 
+// AgentDowngrade reports whether agents that are newer than AgentVersion are to
+// go back to it.
+func (c *Config) AgentDowngrade() bool { return c.bool(AgentDowngrade) }
+
 // AgentVersion returns the version that the model's agents run; false if none
 // is set.
 func (c *Config) AgentVersion() (binaries.Number, bool) {

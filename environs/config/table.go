@@ -20,6 +20,7 @@ const (
 	ControllerUUID = "controller-uuid"
 
 	AgentStream           = "agent-stream"
+	AgentDowngrade        = "agent-downgrade"
 	AgentVersion          = "agent-version"
 	AptFTPProxy           = "apt-ftp-proxy"
 	AptHTTPProxy          = "apt-http-proxy"
@@ -56,6 +57,7 @@ func Fields() Schema {
 		{Name: UUID, Mandatory: true, Immutable: true, Check: checkUUID, Doc: "The model's UUID."},
 		{Name: ControllerUUID, Immutable: true, ControllerOnly: true, Check: checkUUID, Doc: "The site's UUID."},
 
+		{Name: AgentDowngrade, Kind: Bool, Doc: "Whether agents that are newer than agent-version go back to it; changed by upgrading."},
 		{Name: AgentStream, Default: "released", Doc: "Where new agent versions are taken from."},
 		{Name: AgentVersion, Check: checkVersion, Doc: "The version that the model's agents run; changed by upgrading."},
 		{Name: AptFTPProxy, Doc: "The FTP proxy for packages; empty means ftp-proxy."},
