@@ -73,6 +73,8 @@ func (c *Conn) logIn(ctx context.Context) error {
 		Nonce:       c.info.Nonce,
 		CLIArgs:     c.info.Purpose,
 		Trusted:     params.TrustOf(c.info.CACert),
+		Ticket:      c.info.ticket,
+		WantTicket:  c.info.wantTicket,
 	}, &c.login)
 	if err != nil {
 		return err

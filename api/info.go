@@ -25,6 +25,11 @@ type Info struct {
 	Password  params.Secret //
 	Nonce     string        // of a machine; empty for a user
 	Purpose   string        // free text for the server's audit log; may be empty
+
+	// What spares the server the hashing of the password, and whether it is wanted
+	// of the next login. Only a Reconnector has use for it.
+	ticket     params.Secret
+	wantTicket bool
 }
 
 // Validate returns an error satisfying errors.NotValid that names the first

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/juju/errors"
@@ -18,6 +19,9 @@ const healthy = 5 * time.Second
 // Reconnector keeps a connection open for a job: when it breaks, it is opened
 // again, after a pause that grows with each failure in a row and differs a
 // little for everyone. Info is required.
+//
+// A person who comes back shows the server a ticket of the login before beside
+// the password, so that many can come back at once. It is kept in memory alone.
 type Reconnector struct {
 	Info    Info
 	Options DialOptions
@@ -49,6 +53,7 @@ func (r *Reconnector) Run(ctx context.Context, use func(ctx context.Context, c *
 		fatal = IsFatal
 	}
 	info := r.Info
+	info.wantTicket = strings.HasPrefix(info.Tag, "user-")
 	for failures := 0; ; {
 		conn, err := Open(ctx, info, r.Options)
 		switch {
@@ -68,6 +73,7 @@ func (r *Reconnector) Run(ctx context.Context, use func(ctx context.Context, c *
 			logger.Logf(level, "try %d to connect: %v", failures, err)
 		default:
 			info.Addrs, info.CACert = merge(conn.Addrs(), r.Info.Addrs), conn.CACert()
+			info.ticket = conn.login.Ticket
 			began := time.Now()
 			if done, err := r.use(ctx, conn, use); done {
 				return err

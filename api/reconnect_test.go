@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/apitest"
+	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/worker"
 )
 
@@ -86,5 +88,47 @@ func TestReconnectorEndsWithItsContext(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want Canceled", err)
+	}
+}
+
+// TestReconnectorShowsItsTicket: who comes back shows the ticket of the last login
+// beside the password; nobody else asks for one.
+func TestReconnectorShowsItsTicket(t *testing.T) {
+	for _, who := range []struct{ tag, want string }{
+		{apitest.UserTag, "true , true t1, true t2"},
+		{"machine-0", "false , false , false "},
+	} {
+		s := apitest.NewServer(t, apitest.Options{})
+		var seen []string
+		s.Handle("Admin.Login", func(_ context.Context, r apitest.Request) (any, error) {
+			var q params.LoginRequest
+			if err := r.Read(&q); err != nil {
+				return nil, err
+			}
+			if q.Credentials != apitest.Password {
+				t.Errorf("password = %q", string(q.Credentials))
+			}
+			seen = append(seen, fmt.Sprintf("%v %s", q.WantTicket, string(q.Ticket)))
+			result := params.LoginResult{ServerVersion: "2.0.0"}
+			if q.WantTicket {
+				result.Ticket = params.Secret(fmt.Sprintf("t%d", len(seen)))
+			}
+			return result, nil
+		})
+		info := infoOf(s)
+		info.Tag, info.ModelUUID = who.tag, ""
+		r := api.Reconnector{Info: info, Backoff: fast}
+		times := 0
+		err := r.Run(t.Context(), func(ctx context.Context, c *api.Conn) error {
+			if times++; times == 3 {
+				return nil
+			}
+			go s.Disconnect()
+			<-ctx.Done()
+			return nil
+		})
+		if got := strings.Join(seen, ", "); err != nil || got != who.want {
+			t.Errorf("%s: Run = %v, logins %q, want %q", who.tag, err, got, who.want)
+		}
 	}
 }

@@ -49,6 +49,13 @@ func (c *connection) tryLogIn(ctx context.Context, q params.LoginRequest) (param
 	if ca := *c.server.authority.Load(); q.Trusted != "" && q.Trusted != params.TrustOf(ca) {
 		result.CACert = ca
 	}
+	if user != nil && q.WantTicket {
+		ticket, err := user.Ticket()
+		if err != nil {
+			return params.LoginResult{}, errors.Trace(err)
+		}
+		result.Ticket = params.Secret(ticket)
+	}
 	c.becomes(who)
 	return result, nil
 }
@@ -63,7 +70,7 @@ func (c *connection) identify(ctx context.Context, q params.LoginRequest) (calle
 		if err != nil {
 			return caller{}, nil, err
 		}
-		return c.person(ctx, t, string(q.Credentials))
+		return c.person(ctx, t, q)
 	}
 	if err := c.server.agentGate.enter(ctx); err != nil {
 		return caller{}, nil, err
@@ -130,8 +137,8 @@ func checkAgent(ctx context.Context, st *state.State, t tag.Tag, q params.LoginR
 
 // person returns the user whose password is right, with what that user may do
 // here.
-func (c *connection) person(ctx context.Context, t tag.UserTag, password string) (caller, *state.User, error) {
-	user, err := c.authenticate(ctx, t.Id(), password)
+func (c *connection) person(ctx context.Context, t tag.UserTag, q params.LoginRequest) (caller, *state.User, error) {
+	user, err := c.authenticate(ctx, t.Id(), q)
 	if err != nil {
 		return caller{}, nil, err
 	}
@@ -164,18 +171,19 @@ func (c *connection) person(ctx context.Context, t tag.UserTag, password string)
 	return who, user, nil
 }
 
-// authenticate checks a person's password. Who fails too often has to wait.
-func (c *connection) authenticate(ctx context.Context, name, password string) (*state.User, error) {
+// authenticate checks a person's password. Who fails too often has to wait, with
+// a ticket too: who has stolen one must not guess the password any faster.
+func (c *connection) authenticate(ctx context.Context, name string, q params.LoginRequest) (*state.User, error) {
 	from := failer{c.remote, name}
 	leave, err := c.server.brake.wait(ctx, from)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	defer leave()
-	if password == "" {
+	if q.Credentials == "" {
 		return nil, errBadCreds
 	}
-	user, err := c.state.Controller().Users().Authenticate(ctx, name, password)
+	user, err := c.state.Controller().Users().AuthenticateAgain(ctx, name, string(q.Credentials), string(q.Ticket))
 	switch {
 	case err == nil:
 		c.server.brake.passed(from)

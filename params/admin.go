@@ -17,6 +17,11 @@ type LoginRequest struct {
 	CLIArgs       string `json:"cli-args,omitempty"`       // likewise
 	ClientVersion string `json:"client-version,omitempty"` // likewise
 	Trusted       string `json:"trusted,omitempty"`        // TrustOf the authorities that the client trusts; an addition of ours
+
+	// Ticket is what an earlier login gave; WantTicket asks for one. Both are
+	// additions of ours: see LoginResult.
+	Ticket     Secret `json:"ticket,omitempty"`
+	WantTicket bool   `json:"want-ticket,omitempty"`
 }
 
 // LoginResult is the result of Admin.Login.
@@ -28,6 +33,11 @@ type LoginResult struct {
 	Facades       []FacadeVersions     `json:"facades,omitempty"`        // sorted by name
 	ServerVersion string               `json:"server-version,omitempty"` // required by clients
 	CACert        string               `json:"ca-cert,omitempty"`        // PEM, whom to trust from now on; only to clients that trust others, and say so in Trusted
+
+	// Ticket spares the server work when the same person logs in again with the
+	// same password, on whichever server of the site. Alone it is worth nothing.
+	// People only, if WantTicket asked for it.
+	Ticket Secret `json:"ticket,omitempty"`
 }
 
 // AuthUserInfo says who logged in, and what that user may do.

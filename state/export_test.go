@@ -20,3 +20,21 @@ func UpgradeWith(ctx context.Context, s store.Store, more ...Step) error {
 	}
 	return upgradeWith(ctx, s, steps)
 }
+
+// HoldHashing takes every place at which passwords are hashed until release is
+// called.
+func (c *Controller) HoldHashing() (release func()) {
+	for range cap(c.hashing) {
+		c.hashing <- struct{}{}
+	}
+	return func() {
+		for range cap(c.hashing) {
+			<-c.hashing
+		}
+	}
+}
+
+// VouchedFor is vouchedFor.
+func (u *User) VouchedFor(password, ticket string) (bool, error) {
+	return u.vouchedFor(password, ticket)
+}

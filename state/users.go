@@ -147,6 +147,7 @@ func (us *Users) Authenticate(ctx context.Context, name, password string) (*User
 	if !ok || u == nil || u.doc.Disabled {
 		return nil, ErrBadCredentials
 	}
+	u.proved = func() string { return password }
 	return u, nil
 }
 
@@ -156,6 +157,8 @@ type User struct {
 	id  string
 	rev store.Rev
 	doc *userDoc
+
+	proved func() string // the password that it was authenticated with; nil if it was not
 }
 
 // Name returns the user's name.

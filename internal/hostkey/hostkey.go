@@ -1,16 +1,22 @@
-// Package hostkey seals what must not be readable in the store: the credentials
-// of hosts' management controllers.
+// Package hostkey holds the secret that all controllers of a site share, and the
+// store must not have. It seals what must not be readable in the store, the
+// credentials of hosts' management controllers, and it vouches for what one
+// controller tells another through a client's hands.
 //
 // A file holds one or more keys, one a line: an id and 256 random bits. The first key
 // seals; every one opens, so that a new key can be put in front while others
 // are in use. Sealing is AES-256-GCM, bound to what the secret is of: text that is
-// moved to another place in the store does not open.
+// moved to another place in the store does not open. Vouching is HMAC-SHA256 with a
+// key of its own for each purpose, derived by HKDF.
 package hostkey
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -122,6 +128,44 @@ func (r *Ring) Open(what, sealed string) ([]byte, error) {
 		}
 	}
 	return nil, errors.Annotatef(ErrWrongKey, "cannot open the secret of %s", what)
+}
+
+// Vouch returns a text that Vouched knows again: only who has the ring can make it.
+// It says nothing of the message to anybody else.
+func (r *Ring) Vouch(purpose string, message []byte) (string, error) {
+	sum, err := r.keys[0].mac(purpose, message)
+	return r.keys[0].id + ":" + base64.RawURLEncoding.EncodeToString(sum), errors.Trace(err)
+}
+
+// Vouched reports whether Vouch of a ring that shares a key with this one made a
+// text, for this purpose and this message.
+func (r *Ring) Vouched(purpose string, message []byte, text string) (bool, error) {
+	id, encoded, _ := strings.Cut(text, ":")
+	got, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return false, nil // it is none of ours
+	}
+	for _, k := range r.keys {
+		if k.id != id {
+			continue
+		}
+		want, err := k.mac(purpose, message)
+		if err != nil || hmac.Equal(got, want) {
+			return err == nil, errors.Trace(err)
+		}
+	}
+	return false, nil
+}
+
+// mac authenticates a message with a key that serves one purpose only.
+func (k key) mac(purpose string, message []byte) ([]byte, error) {
+	derived, err := hkdf.Key(sha256.New, k.secret, nil, "slipway vouch: "+purpose, sha256.Size)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	h := hmac.New(sha256.New, derived)
+	_, _ = h.Write(message) // never fails
+	return h.Sum(nil), nil
 }
 
 // Current reports whether a text was sealed with the key that seals now.

@@ -47,6 +47,49 @@ func TestSealAndOpen(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
+func TestVouch(t *testing.T) {
+	old := hostkey.New()
+	both := old.WithNew()
+	text, err := old.Vouch("tests", []byte("message"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := both.Vouch("tests", []byte("message"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[byte]string{'A': "B"}[text[len(text)-10]]
+	if last == "" {
+		last = "A"
+	}
+	tests := []struct {
+		name    string
+		ring    *hostkey.Ring
+		purpose string
+		message string
+		text    string
+		want    bool
+	}{
+		{"its own", old, "tests", "message", text, true},
+		{"with a new key in front", both, "tests", "message", text, true},
+		{"by the new key", both, "tests", "message", newer, true},
+		{"by a key that is not there yet", old, "tests", "message", newer, false},
+		{"of another site", hostkey.New(), "tests", "message", text, false},
+		{"for another purpose", old, "others", "message", text, false},
+		{"another message", old, "tests", "massage", text, false},
+		{"changed", old, "tests", "message", text[:len(text)-10] + last + text[len(text)-9:], false},
+		{"cut off", old, "tests", "message", text[:len(text)-4], false},
+		{"the key alone", old, "tests", "message", text[:strings.Index(text, ":")+1], false},
+		{"nothing", old, "tests", "message", "", false},
+		{"sealed instead", old, "tests", "message", old.Seal("tests", []byte("message")), false},
+	}
+	for _, tt := range tests {
+		if got, err := tt.ring.Vouched(tt.purpose, []byte(tt.message), tt.text); got != tt.want || err != nil {
+			t.Errorf("%s: Vouched = %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts.key")
 	if _, err := hostkey.Read(path); !errors.Is(err, errors.NotFound) {
