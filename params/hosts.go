@@ -3,12 +3,15 @@ package params
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/slipway-project/slipway/core/constraints"
 )
 
 // The facade Hosts is an addition of this project to the protocol: the bare-metal
 // hosts of a site. List, and what changes what is wanted of hosts, is for
-// controller superusers; Watch, Managed, Intend, Save and Forget are for the
-// manager agent that holds the site's lease. Records, specs and statuses are
+// controller superusers; Watch, Managed, Data, Intend, Save and Forget are for the
+// manager agent that holds the site's lease; Allocate, Release, Consumed,
+// WatchConsumed and Zones for the one that holds its model's. Records, specs and statuses are
 // JSON of the resource BareMetalHost, whose keys are its own.
 
 // HostNames names hosts.
@@ -156,4 +159,78 @@ type HostUpdate struct {
 // HostUpdates are the parameters of Hosts.Save, whose results are ErrorResults.
 type HostUpdates struct {
 	Updates []HostUpdate `json:"updates"`
+}
+
+// HostData is what a machine on a host is configured with at its first boot.
+type HostData struct {
+	UserData    Secret `json:"user-data,omitempty"`
+	NetworkData Secret `json:"network-data,omitempty"`
+}
+
+// HostDataResult holds a host's data, or an error.
+type HostDataResult struct {
+	Result *HostData `json:"result,omitempty"`
+	Error  *Error    `json:"error,omitempty"`
+}
+
+// HostDataResults are the results of Hosts.Data.
+type HostDataResults struct {
+	Results []HostDataResult `json:"results"`
+}
+
+// AllocateHost says what host a machine is to get, and what becomes of it.
+type AllocateHost struct {
+	MachineTag  string            `json:"machine-tag"`
+	Nonce       string            `json:"nonce"` // that the machine is started with
+	Constraints constraints.Value `json:"constraints"`
+	Host        string            `json:"host,omitempty"`  // the only one that will do
+	Zones       []string          `json:"zones,omitempty"` // that will do; none: any
+	Apart       []string          `json:"apart,omitempty"` // hosts whose zones to keep away from; none: all of the model's
+	Image       json.RawMessage   `json:"image"`           // of a BareMetalHost's spec: what to write
+	Data        HostData          `json:"data,omitzero"`
+}
+
+// AllocateHosts are the parameters of Hosts.Allocate.
+type AllocateHosts struct {
+	Machines []AllocateHost `json:"machines"`
+}
+
+// ConsumedHost is a host as the machine's provisioner sees it that has it.
+type ConsumedHost struct {
+	Name      string          `json:"name"`
+	MachineID string          `json:"machine-id"`
+	Nonce     string          `json:"nonce"`
+	Zone      string          `json:"zone,omitempty"`
+	Tags      []string        `json:"tags,omitempty"`
+	Status    json.RawMessage `json:"status"` // of a BareMetalHost
+	Progress  HostProgress    `json:"progress"`
+	Existed   bool            `json:"existed,omitempty"` // Allocate found that the machine had it
+}
+
+// ConsumedHostResult holds a host, or an error.
+type ConsumedHostResult struct {
+	Result *ConsumedHost `json:"result,omitempty"`
+	Error  *Error        `json:"error,omitempty"`
+}
+
+// ConsumedHostResults are the results of Hosts.Allocate: one for each machine.
+type ConsumedHostResults struct {
+	Results []ConsumedHostResult `json:"results"`
+}
+
+// ConsumedHosts is the result of Hosts.Consumed: those of the named that belong to
+// machines of the model.
+type ConsumedHosts struct {
+	Hosts []ConsumedHost `json:"hosts"`
+}
+
+// HostZone is a zone that hosts are in.
+type HostZone struct {
+	Name string `json:"name"`
+	Free bool   `json:"free"` // a machine of the model could get a host in it
+}
+
+// HostZones is the result of Hosts.Zones.
+type HostZones struct {
+	Zones []HostZone `json:"zones"`
 }

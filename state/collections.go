@@ -77,6 +77,7 @@ func Collections() []store.Collection {
 		{Name: HostStatusCollection},
 		{Name: InstallsCollection},
 		{Name: InstallLogCollection},
+		{Name: HostDataCollection},
 	}
 }
 

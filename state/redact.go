@@ -18,7 +18,7 @@ func Redact(key store.Key, data []byte, secret func(provider, setting string) bo
 	switch key.Collection {
 	case usersC, machinesC:
 		data, err = without(data, func(name string) bool { return name == "password-hash" })
-	case HostsCollection, siteC:
+	case HostsCollection, HostDataCollection, siteC:
 		data, err = without(data, func(name string) bool { return name == "sealed" })
 	case InstallsCollection:
 		data, err = without(data, func(name string) bool { return name == "sealed" || strings.HasSuffix(name, "-hash") })

@@ -15,6 +15,7 @@ import (
 const (
 	HostsCollection      = "hosts"       // _:<name>: what people want of a host
 	HostStatusCollection = "host-status" // _:<name>: what its manager found out
+	HostDataCollection   = "host-data"   // _:<name>: what its machine is configured with, sealed
 )
 
 // The collections of installations, which package state/install keeps.

@@ -92,6 +92,24 @@ func (c *Client) Managed(ctx context.Context, names []string) ([]params.ManagedH
 	return r.Hosts, err
 }
 
+// Data returns what the machine on a host is configured with, to the holder of the
+// site's lease.
+func (c *Client) Data(ctx context.Context, name string) (params.HostData, error) {
+	var r params.HostDataResults
+	if err := c.call(ctx, "Data", params.HostNames{Names: []string{name}}, &r); err != nil {
+		return params.HostData{}, err
+	}
+	return api.One(api.ResultsOf(r.Results, 1, func(r *params.HostDataResult) (params.HostData, *params.Error) {
+		switch {
+		case r.Error != nil:
+			return params.HostData{}, r.Error
+		case r.Result == nil:
+			return params.HostData{}, &params.Error{Message: "server answered with no data"}
+		}
+		return *r.Result, nil
+	}))
+}
+
 // Intend notes for how long the caller may act on a host.
 func (c *Client) Intend(ctx context.Context, i params.HostIntent) error {
 	return c.one(ctx, "Intend", params.HostIntents{Intents: []params.HostIntent{i}})
@@ -105,4 +123,55 @@ func (c *Client) Save(ctx context.Context, u params.HostUpdate) error {
 // Forget removes the record of a host that has been let go.
 func (c *Client) Forget(ctx context.Context, name string) error {
 	return c.one(ctx, "Forget", params.HostNames{Names: []string{name}})
+}
+
+// Allocate gives a machine of the connection's model a free host. A machine that has
+// one with the same nonce keeps it; with another nonce the error satisfies
+// errors.AlreadyExists. It is for the manager that holds the model's lease, as is
+// everything below.
+func (c *Client) Allocate(ctx context.Context, a params.AllocateHost) (params.ConsumedHost, error) {
+	var r params.ConsumedHostResults
+	if err := c.call(ctx, "Allocate", params.AllocateHosts{Machines: []params.AllocateHost{a}}, &r); err != nil {
+		return params.ConsumedHost{}, err
+	}
+	return api.One(api.ResultsOf(r.Results, 1, func(r *params.ConsumedHostResult) (params.ConsumedHost, *params.Error) {
+		switch {
+		case r.Error != nil:
+			return params.ConsumedHost{}, r.Error
+		case r.Result == nil:
+			return params.ConsumedHost{}, &params.Error{Message: "server answered with no host"}
+		}
+		return *r.Result, nil
+	}))
+}
+
+// Release takes hosts away from the machines of the model that have them. One that
+// is free, or gone, is no error.
+func (c *Client) Release(ctx context.Context, names ...string) ([]error, error) {
+	var r params.ErrorResults
+	if err := c.call(ctx, "Release", params.HostNames{Names: names}, &r); err != nil {
+		return nil, err
+	}
+	return api.ErrorsOf(r, len(names))
+}
+
+// Consumed returns the hosts that machines of the model have: those among names, or
+// all if there are no names.
+func (c *Client) Consumed(ctx context.Context, names ...string) ([]params.ConsumedHost, error) {
+	var r params.ConsumedHosts
+	err := c.call(ctx, "Consumed", params.HostNames{Names: names}, &r)
+	return r.Hosts, err
+}
+
+// WatchConsumed watches of which hosts, of all models, the manager's report changes,
+// by name.
+func (c *Client) WatchConsumed(ctx context.Context) (watcher.StringsWatcher, error) {
+	return api.WatchStrings(ctx, c.caller, request("WatchConsumed"))
+}
+
+// Zones returns the zones that hosts are in, by name.
+func (c *Client) Zones(ctx context.Context) ([]params.HostZone, error) {
+	var r params.HostZones
+	err := c.call(ctx, "Zones", nil, &r)
+	return r.Zones, err
 }

@@ -18,7 +18,12 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 		"Hosts.Add":            `{"results":[{"name":"a"},{"error":{"message":"host \"b\" already exists","code":"already exists"}}]}`,
 		"Hosts.Do":             `{"results":[{"error":{"message":"host \"c\" not found","code":"not found"}}]}`,
 		"Hosts.SetCredentials": none, "Hosts.Intend": none, "Hosts.Save": none, "Hosts.Forget": none,
-		"Hosts.Managed": `{"hosts":[{"name":"a","record":{},"progress":{},"has-credentials":true,"credentials":{"username":"u","password":"p"},"retries":1}]}`,
+		"Hosts.Managed":  `{"hosts":[{"name":"a","record":{},"progress":{},"has-credentials":true,"credentials":{"username":"u","password":"p"},"retries":1}]}`,
+		"Hosts.Data":     `{"results":[{"result":{"user-data":"hush"}}]}`,
+		"Hosts.Allocate": `{"results":[{"result":{"name":"a","machine-id":"3","nonce":"n","status":{},"progress":{},"existed":true}}]}`,
+		"Hosts.Release":  `{"results":[{},{"error":{"message":"host \"b\" not found","code":"not found"}}]}`,
+		"Hosts.Consumed": `{"hosts":[{"name":"a","machine-id":"3","nonce":"n","zone":"z","tags":["ssd"],"status":{},"progress":{}}]}`,
+		"Hosts.Zones":    `{"zones":[{"name":"z","free":true}]}`,
 	}}
 	c, ctx := hosts.New(tr), t.Context()
 	list, err := c.List(ctx)
@@ -35,6 +40,16 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 	tr.Note("%v", c.Intend(ctx, params.HostIntent{Name: "a", For: 5}))
 	tr.Note("%v", c.Save(ctx, params.HostUpdate{Name: "a", Status: []byte(`{}`)}))
 	tr.Note("%v", c.Forget(ctx, "a"))
+	data, err := c.Data(ctx, "a")
+	tr.Note("%v, %v", data, err)
+	given, err := c.Allocate(ctx, params.AllocateHost{MachineTag: "machine-3", Nonce: "n", Image: []byte(`{"url":"http://x/y"}`), Data: params.HostData{UserData: "hush"}})
+	tr.Note("%+v, %v", given, err)
+	released, err := c.Release(ctx, "a", "b")
+	tr.Note("%v, %v", released, err)
+	consumed, err := c.Consumed(ctx)
+	tr.Note("%+v, %v", consumed, err)
+	zones, err := c.Zones(ctx)
+	tr.Note("%v, %v", zones, err)
 	golden.Check(t, "transcript.golden", tr.String())
 }
 
@@ -45,5 +60,16 @@ func TestAnAnswerWithoutAHostIsAnError(t *testing.T) {
 		if err == nil && got[0].Err == nil {
 			t.Errorf("no error for %s", reply)
 		}
+	}
+}
+
+func TestAnAnswerWithoutAResultIsAnError(t *testing.T) {
+	tr := &apitest.Transcript{Replies: map[string]string{"Hosts.Data": `{"results":[{}]}`, "Hosts.Allocate": `{"results":[{}]}`}}
+	c := hosts.New(tr)
+	if _, err := c.Data(t.Context(), "a"); err == nil {
+		t.Error("no data is taken for some")
+	}
+	if _, err := c.Allocate(t.Context(), params.AllocateHost{}); err == nil {
+		t.Error("no host is taken for one")
 	}
 }

@@ -69,6 +69,12 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"Managed by a person":         func() error { _, err := s.Managed(ctx, params.HostNames{}); return err },
 		"Intend by a person":          func() error { _, err := s.Intend(ctx, params.HostIntents{}); return err },
 		"Save by a person":            func() error { _, err := s.Save(ctx, params.HostUpdates{}); return err },
+		"Data by a person":            func() error { _, err := s.Data(ctx, params.HostNames{}); return err },
+		"Allocate by a person":        func() error { _, err := s.Allocate(ctx, params.AllocateHosts{}); return err },
+		"Release by a person":         func() error { _, err := s.Release(ctx, params.HostNames{}); return err },
+		"Consumed by a person":        func() error { _, err := s.Consumed(ctx, params.HostNames{}); return err },
+		"WatchConsumed by a person":   func() error { _, err := s.WatchConsumed(ctx); return err },
+		"Zones by a person":           func() error { _, err := s.Zones(ctx); return err },
 		"Forget by a person":          func() error { _, err := s.Forget(ctx, params.HostNames{}); return err },
 	}
 	for what, call := range denied {
@@ -149,5 +155,90 @@ func TestWatch(t *testing.T) {
 	got, err := manager(t, site).Watch(ctx)
 	if err != nil || len(got.Changes) != 1 || got.Changes[0] != "a" || got.StringsWatcherID == "" {
 		t.Errorf("Watch = %+v, %v", got, err)
+	}
+}
+
+// A machine gets a host, and gives it back.
+func TestAHostForAMachine(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	a := simulated("a")
+	a.Labels = map[string]string{"zone": "z1", "ssd": ""}
+	add(t, open(t, site.Management, facadetest.Superuser), a)
+	m := manager(t, site)
+	status := json.RawMessage(`{"provisioning":{"state":"ready"},"hardware":{"ramMebibytes":2048,"cpu":{"arch":"x86_64","count":8}}}`)
+	if r, err := m.Save(ctx, params.HostUpdates{Updates: []params.HostUpdate{{Name: "a", Status: status}}}); err != nil || r.Results[0].Error != nil {
+		t.Fatalf("Save = %+v, %v", r, err)
+	}
+	st := site.Default.WithFence(state.NewFence("0"))
+	worker := open(t, st, facadetest.Manager)
+	machine := statetest.AddMachine(t, site.Default, state.MachineSpec{})
+	ask := params.AllocateHost{
+		MachineTag: "machine-" + machine.Id(), Nonce: "n", Image: json.RawMessage(`{"url":"http://x/y"}`),
+		Data: params.HostData{UserData: "hush"},
+	}
+	allocate := func(a params.AllocateHost) (params.ConsumedHost, string) {
+		t.Helper()
+		r, err := worker.Allocate(ctx, params.AllocateHosts{Machines: []params.AllocateHost{a}})
+		if err != nil || len(r.Results) != 1 {
+			t.Fatalf("Allocate = %+v, %v", r, err)
+		}
+		if e := r.Results[0].Error; e != nil {
+			return params.ConsumedHost{}, facadetest.Text(e)
+		}
+		return *r.Results[0].Result, ""
+	}
+	if _, why := allocate(ask); !strings.Contains(why, "lease") {
+		t.Errorf("Allocate without the model's lease: %s", why)
+	}
+	if _, err := st.Lease().Claim(ctx, "machine-0#w", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for what, spoil := range map[string]func(*params.AllocateHost){
+		"permission denied": func(a *params.AllocateHost) { a.MachineTag = "host-x" },
+		"without a nonce":   func(a *params.AllocateHost) { a.Nonce = "" },
+		"or an image":       func(a *params.AllocateHost) { a.Image = nil },
+		"not found":         func(a *params.AllocateHost) { a.MachineTag = "machine-77" },
+		"1 not named b":     func(a *params.AllocateHost) { a.Host = "b" },
+	} {
+		bad := ask
+		spoil(&bad)
+		if _, why := allocate(bad); !strings.Contains(why, what) {
+			t.Errorf("Allocate = %q, want %q", why, what)
+		}
+	}
+	for i := range 2 {
+		got, why := allocate(ask)
+		if why != "" || got.Name != "a" || got.Existed != (i > 0) || got.Zone != "z1" || len(got.Tags) != 1 || got.MachineID != machine.Id() || got.Nonce != "n" {
+			t.Errorf("Allocate = %+v, %s", got, why)
+		}
+	}
+	ask.Nonce = "another"
+	if _, why := allocate(ask); !strings.Contains(why, params.CodeAlreadyExists) {
+		t.Errorf("Allocate with another nonce: %s", why)
+	}
+	if d, err := m.Data(ctx, params.HostNames{Names: []string{"a", "b"}}); err != nil || d.Results[0].Result.UserData != "hush" || d.Results[1].Error == nil {
+		t.Errorf("Data = %+v, %v", d, err)
+	}
+	if z, err := worker.Zones(ctx); err != nil || len(z.Zones) != 1 || z.Zones[0].Free {
+		t.Errorf("Zones = %+v, %v", z, err)
+	}
+	if w, err := worker.WatchConsumed(ctx); err != nil || len(w.Changes) != 1 {
+		t.Errorf("WatchConsumed = %+v, %v", w, err)
+	}
+	count := func() int {
+		c, err := worker.Consumed(ctx, params.HostNames{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(c.Hosts)
+	}
+	if n := count(); n != 1 {
+		t.Errorf("the model has %d hosts, want 1", n)
+	}
+	if r, err := worker.Release(ctx, params.HostNames{Names: []string{"a", "gone"}}); err != nil || r.Results[0].Error != nil || r.Results[1].Error != nil {
+		t.Errorf("Release = %+v, %v", r, err)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("the model has %d hosts after their release", n)
 	}
 }

@@ -49,6 +49,24 @@ func (h *Hosts) Managed(ctx context.Context, args params.HostNames) (params.Mana
 	return out, nil
 }
 
+// Data returns what the machines on hosts are configured with, to the holder of the
+// site's lease.
+func (h *Hosts) Data(ctx context.Context, args params.HostNames) (params.HostDataResults, error) {
+	if !h.conn.Auth.AuthModelManager() {
+		return params.HostDataResults{}, common.ErrPerm
+	}
+	results := make([]params.HostDataResult, len(args.Names))
+	for i, name := range args.Names {
+		d, err := h.hosts.Data(ctx, name)
+		if err != nil {
+			results[i].Error = common.ServerError(err)
+			continue
+		}
+		results[i].Result = &params.HostData{UserData: params.Secret(d.UserData), NetworkData: params.Secret(d.NetworkData)}
+	}
+	return params.HostDataResults{Results: results}, nil
+}
+
 // Intend notes for how long the caller may act on hosts.
 func (h *Hosts) Intend(ctx context.Context, args params.HostIntents) (params.ErrorResults, error) {
 	if !h.conn.Auth.AuthModelManager() {

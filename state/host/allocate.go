@@ -1,11 +1,7 @@
 package host
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/juju/errors"
 
@@ -19,124 +15,167 @@ import (
 // stands against each.
 const ErrNoMatch = errors.ConstError("no host matches")
 
-// Allocate gives a machine of a model a free host that meets its constraints, and
-// returns the host's name. A machine that has a host already keeps it. Host and machine
-// are written in one batch, behind the machine's fence. The error satisfies
-// ErrNoMatch if there is no such host.
-func (hs *Hosts) Allocate(ctx context.Context, modelUUID string, m *state.Machine, want constraints.Value) (string, error) {
-	var given string
-	err := m.SetHost(ctx, func(current string) (string, []store.Op, error) {
-		given = current
+// Request says what host a machine is to get, and what becomes of it. The zero
+// value is usable: any host, which is left as it is.
+type Request struct {
+	Nonce       string // that the machine is started with
+	Constraints constraints.Value
+	Name        string   // the only host that will do; empty: any
+	Zones       []string // that will do; nil: any
+	// Apart are the hosts whose zones to keep away from, as far as can be; none
+	// means those of the model.
+	Apart []string
+	Image *metal3v1alpha1.Image // to write; nil: none
+	Data  Data                  // for the machine's first boot
+}
+
+// Allocate gives a machine of a model a free host that meets its request, and
+// returns the host. A machine that has a host already keeps it as it is, which
+// existed says, if the nonce is the same; else the error satisfies
+// errors.AlreadyExists. Host and machine are written in one batch, behind the
+// machine's fence. The error satisfies ErrNoMatch if there is no such host.
+func (hs *Hosts) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
+	err = m.SetHost(ctx, func(current string) (string, []store.Op, error) {
+		existed = false
+		mine := Consumer{ModelUUID: modelUUID, MachineID: m.Id(), Nonce: q.Nonce}
 		if current != "" {
-			return current, nil, nil
-		}
-		var names []string
-		err := hs.docs.Each(ctx, state.HostsCollection, func(name string, _ store.Doc) error {
-			names = append(names, name)
-			return nil
-		})
-		if err != nil {
-			return "", nil, err
-		}
-		pairs, err := hs.read(ctx, names)
-		if err != nil {
-			return "", nil, err
-		}
-		p, err := choose(pairs, modelUUID, want)
-		if err != nil {
-			return "", nil, err
-		}
-		given = p.name
-		p.host.Consumer = &Consumer{ModelUUID: modelUUID, MachineID: m.Id()}
-		op, err := writeOp(hs.hostKey(p.name), p.hostRev, p.host)
-		return given, []store.Op{op}, err
-	})
-	if err != nil {
-		return "", errors.Annotatef(err, "cannot give machine %s a host", m.Id())
-	}
-	return given, nil
-}
-
-// choose returns the best free host: one that is reserved for the model if there
-// is one, else the one with the least memory.
-func choose(pairs []*pair, modelUUID string, want constraints.Value) (*pair, error) {
-	against := map[string]int{}
-	var fit []*pair
-	total := 0
-	for _, p := range pairs {
-		if p == nil {
-			continue
-		}
-		total++
-		if why := obstacle(p, modelUUID, want); why != "" {
-			against[why]++
-			continue
-		}
-		fit = append(fit, p)
-	}
-	if len(fit) > 0 {
-		return slices.MinFunc(fit, func(a, b *pair) int {
-			return cmp.Or(-cmp.Compare(a.host.ReserveFor, b.host.ReserveFor), cmp.Compare(memory(a), memory(b)), cmp.Compare(a.name, b.name))
-		}), nil
-	}
-	var reasons []string
-	for why, n := range against {
-		reasons = append(reasons, fmt.Sprintf("%d %s", n, why))
-	}
-	slices.Sort(reasons)
-	text := fmt.Sprintf("no host matches: of %d hosts, %s", total, strings.Join(reasons, ", "))
-	if total == 0 {
-		text = "no host matches: there are no hosts, add some with \"slipway add-host\""
-	}
-	return nil, errors.WithType(errors.New(text), ErrNoMatch)
-}
-
-func memory(p *pair) int { return p.status.Status.HardwareDetails.RAMMebibytes }
-
-// obstacle says why a host cannot be given to a machine of a model; empty means that
-// it can.
-func obstacle(p *pair, modelUUID string, want constraints.Value) string {
-	hw, s := p.status.Status.HardwareDetails, p.status.Status
-	switch {
-	case p.host.Consumer != nil || p.host.Spec.Image != nil:
-		return "in use"
-	case p.host.Metadata.DeletionTimestamp != nil:
-		return "being removed"
-	case p.host.ReserveFor != "" && p.host.ReserveFor != modelUUID:
-		return "reserved for other models"
-	case hasKey(p.host.Metadata.Annotations, metal3v1alpha1.PausedAnnotation):
-		return "in maintenance"
-	case s.Provisioning.State != metal3v1alpha1.StateReady || hw == nil || s.ErrorType != metal3v1alpha1.NoError:
-		return "not ready"
-	case want.Arch != nil && *want.Arch != arch(hw.CPU.Arch):
-		return "not of arch=" + *want.Arch
-	case want.Cores != nil && uint64(max(0, hw.CPU.Count)) < *want.Cores:
-		return fmt.Sprintf("with less than cores=%d", *want.Cores)
-	case want.Mem != nil && uint64(max(0, hw.RAMMebibytes)) < *want.Mem:
-		return fmt.Sprintf("with less than mem=%dM", *want.Mem)
-	case want.Tags != nil:
-		for _, t := range *want.Tags {
-			name, not := strings.CutPrefix(t, "^")
-			if hasKey(p.host.Metadata.Labels, name) == not {
-				return "without tags=" + t
+			p, err := hs.held(ctx, current, mine)
+			if err != nil {
+				return "", nil, err
+			}
+			if p != nil {
+				given, existed = p.public(), true
+				return current, nil, nil
 			}
 		}
+		pairs, err := hs.all(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		p, err := choose(pairs, modelUUID, q)
+		if err != nil {
+			return "", nil, err
+		}
+		ops, err := hs.give(ctx, p, mine, q)
+		given = p.public()
+		return p.name, ops, err
+	})
+	if err != nil {
+		return Host{}, false, errors.Annotatef(err, "cannot give machine %s a host", m.Id())
 	}
-	return ""
+	return given, existed, nil
 }
 
-func hasKey(m map[string]string, key string) bool {
-	_, ok := m[key]
-	return ok
+// held returns the host that a machine has, or nil if it was removed under it.
+func (hs *Hosts) held(ctx context.Context, name string, by Consumer) (*pair, error) {
+	pairs, err := hs.read(ctx, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	p := pairs[0]
+	if p == nil || p.host.Consumer == nil || p.host.Consumer.ModelUUID != by.ModelUUID || p.host.Consumer.MachineID != by.MachineID {
+		return nil, nil
+	}
+	if p.host.Consumer.Nonce != by.Nonce {
+		return nil, errors.AlreadyExistsf("host %s for machine %s, with another nonce,", name, by.MachineID)
+	}
+	return p, nil
 }
 
-// arch returns an architecture by the name that constraints have for it.
-func arch(kernel string) string {
-	switch kernel {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
+// all reads every host.
+func (hs *Hosts) all(ctx context.Context) ([]*pair, error) {
+	var names []string
+	err := hs.docs.Each(ctx, state.HostsCollection, func(name string, _ store.Doc) error {
+		names = append(names, name)
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Trace(err)
 	}
-	return kernel
+	return hs.read(ctx, names)
+}
+
+// give returns the operations that make a host somebody's.
+func (hs *Hosts) give(ctx context.Context, p *pair, to Consumer, q Request) ([]store.Op, error) {
+	p.host.Consumer = &to
+	if q.Image != nil {
+		p.host.Spec.Image, p.host.Spec.Online = q.Image, true
+	}
+	host, err := writeOp(hs.hostKey(p.name), p.hostRev, p.host)
+	if err != nil {
+		return nil, err
+	}
+	ops := []store.Op{host}
+	if q.Data == (Data{}) {
+		return ops, nil
+	}
+	docs, err := hs.docs.Get(ctx, []store.Key{hs.dataKey(p.name)})
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	data, err := hs.sealData(p, docs[0].Rev, q.Data)
+	return append(ops, data), err
+}
+
+// Release takes a host away from the machine of a model that it belongs to: its
+// image is removed, and then it is free again. One that belongs to nobody, or is gone,
+// is left as it is; the error satisfies errors.NotFound if it is another model's.
+func (hs *Hosts) Release(ctx context.Context, st *state.State, name string) error {
+	h, err := hs.Get(ctx, name)
+	switch {
+	case errors.Is(err, errors.NotFound) || err == nil && h.Consumer == nil:
+		return nil
+	case err != nil:
+		return errors.Trace(err)
+	case h.Consumer.ModelUUID != st.ModelUUID():
+		return errors.NotFoundf("host %q in model %s", name, st.ModelUUID())
+	}
+	owner := *h.Consumer
+	err = st.ReleaseHost(ctx, owner.MachineID, name, func() ([]store.Op, error) {
+		pairs, err := hs.read(ctx, []string{name})
+		if err != nil || pairs[0] == nil {
+			return nil, err
+		}
+		p := pairs[0]
+		if p.host.Consumer == nil || *p.host.Consumer != owner {
+			return nil, nil // somebody else was faster
+		}
+		p.host.Consumer, p.host.Spec.Image = nil, nil
+		op, err := writeOp(hs.hostKey(name), p.hostRev, p.host)
+		if err != nil {
+			return nil, err
+		}
+		ops := []store.Op{op}
+		docs, err := hs.docs.Get(ctx, []store.Key{hs.dataKey(name)})
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		if docs[0].Rev != 0 {
+			ops = append(ops, store.Remove(docs[0].Key, docs[0].Rev))
+		}
+		return ops, nil
+	})
+	return errors.Annotatef(err, "cannot release host %q", name)
+}
+
+// Consumed returns the hosts that belong to machines of a model: those among names, or
+// all if there are no names.
+func (hs *Hosts) Consumed(ctx context.Context, modelUUID string, names []string) ([]Host, error) {
+	var pairs []*pair
+	var err error
+	if len(names) == 0 {
+		pairs, err = hs.all(ctx)
+	} else {
+		pairs, err = hs.read(ctx, names)
+	}
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot read hosts")
+	}
+	var out []Host
+	for _, p := range pairs {
+		if p != nil && p.host.Consumer != nil && p.host.Consumer.ModelUUID == modelUUID {
+			out = append(out, p.public())
+		}
+	}
+	return out, nil
 }

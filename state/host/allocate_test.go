@@ -30,14 +30,14 @@ func TestAllocate(t *testing.T) {
 		t.Helper()
 		c, err := constraints.Parse(want)
 		must(t, err)
-		name, err := hosts.Allocate(ctx, model, to, c)
+		h, _, err := hosts.Allocate(ctx, model, to, host.Request{Constraints: c})
 		if err != nil {
 			if !errors.Is(err, host.ErrNoMatch) {
 				t.Errorf("%s: %v, want ErrNoMatch", want, err)
 			}
 			return "", err.Error()
 		}
-		return name, ""
+		return h.Name, ""
 	}
 	if _, why := give(machine(), ""); why != `cannot give machine 0 a host: no host matches: there are no hosts, add some with "slipway add-host"` {
 		t.Error(why)
@@ -90,13 +90,13 @@ func TestNoHostIsGivenTwice(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, machine := range machines {
 		wg.Go(func() {
-			name, err := hosts.Allocate(ctx, site.Default.ModelUUID(), machine, constraints.Value{})
+			h, _, err := hosts.Allocate(ctx, site.Default.ModelUUID(), machine, host.Request{})
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil || got[name] {
-				t.Errorf("machine %s got %q, %v", machine.Id(), name, err)
+			if err != nil || got[h.Name] {
+				t.Errorf("machine %s got %q, %v", machine.Id(), h.Name, err)
 			}
-			got[name] = true
+			got[h.Name] = true
 		})
 	}
 	wg.Wait()

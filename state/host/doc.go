@@ -2,7 +2,8 @@
 //
 // A host is two documents: what people want of it, with the sealed credentials of
 // its BMC, and what its manager found out. A manager that reports wakes nobody who
-// follows what people want.
+// follows what people want. A host that is a machine's has a third, sealed: what the
+// machine is configured with.
 //
 // The place of a BMC and the MAC address that a host boots from are claims: no
 // two hosts have the same. Credentials go in, and come out for the one manager
@@ -24,6 +25,7 @@ import (
 type Consumer struct {
 	ModelUUID string `json:"model-uuid"`
 	MachineID string `json:"machine-id"`
+	Nonce     string `json:"nonce,omitempty"` // that the machine is started with
 }
 
 // Progress says what a host waits for: who has to act, why, and until when. See
@@ -157,4 +159,8 @@ func (hs *Hosts) hostKey(name string) store.Key {
 
 func (hs *Hosts) statusKey(name string) store.Key {
 	return hs.docs.Key(state.HostStatusCollection, name)
+}
+
+func (hs *Hosts) dataKey(name string) store.Key {
+	return hs.docs.Key(state.HostDataCollection, name)
 }

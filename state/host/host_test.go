@@ -254,10 +254,15 @@ func TestKeys(t *testing.T) {
 	if err := with(hostkey.New()).CheckKeys(ctx); !errors.Is(err, hostkey.ErrWrongKey) || !strings.Contains(err.Error(), `host "a"`) {
 		t.Errorf("another key: %v, want ErrWrongKey that names the host", err)
 	}
+	m := manager(t, site, "m")
+	must(t, m.Save(ctx, "a", ready(1024)))
+	q := host.Request{Data: host.Data{UserData: "hush"}}
+	_, _, err = hosts.Allocate(ctx, site.Default.ModelUUID(), statetest.AddMachine(t, site.Default, state.MachineSpec{}), q)
+	must(t, err)
 	more := site.SiteDocs().Keys().WithNew()
 	rotated := with(more)
 	must(t, rotated.CheckKeys(ctx))
-	if n, err := rotated.Reseal(ctx); n != 1 || err != nil {
+	if n, err := rotated.Reseal(ctx); n != 2 || err != nil {
 		t.Errorf("Reseal = %d, %v", n, err)
 	}
 	if n, err := rotated.Reseal(ctx); n != 0 || err != nil {

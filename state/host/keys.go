@@ -105,7 +105,7 @@ func (hs *Hosts) CheckKeys(ctx context.Context) error {
 	})
 }
 
-// Reseal seals all credentials anew that another key than the current one sealed,
+// Reseal seals everything anew, credentials and data of machines, that another key than the current one sealed,
 // and returns how many. Once every controller has done so, the older keys can be
 // taken out of the file.
 func (hs *Hosts) Reseal(ctx context.Context) (int, error) {
@@ -134,6 +134,11 @@ func (hs *Hosts) Reseal(ctx context.Context) (int, error) {
 			return err
 		})
 		n++
+	}
+	if err == nil {
+		var data int
+		data, err = hs.resealData(ctx)
+		n += data
 	}
 	if err == nil {
 		err = hs.resealSample(ctx)

@@ -152,17 +152,17 @@ func (hs *Hosts) Forget(ctx context.Context, name string) error {
 			return nil, errors.Trace(err) // it could be read when the host was added
 		}
 		claims := hs.claims(address, p.host.Spec.BootMACAddress)
-		keys := make([]store.Key, len(claims))
-		for i, c := range claims {
-			keys[i] = c.key
+		keys := []store.Key{hs.dataKey(name)}
+		for _, c := range claims {
+			keys = append(keys, c.key)
 		}
 		docs, err := hs.docs.Get(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range docs {
+		for i, d := range docs {
 			var by claimDoc
-			if d.Rev != 0 && json.Unmarshal(d.Data, &by) == nil && by.Holder == name {
+			if d.Rev != 0 && (i == 0 || json.Unmarshal(d.Data, &by) == nil && by.Holder == name) {
 				ops = append(ops, store.Remove(d.Key, d.Rev))
 			}
 		}

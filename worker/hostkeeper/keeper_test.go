@@ -34,6 +34,10 @@ func (f *fake) Managed(context.Context, []string) ([]params.ManagedHost, error) 
 	return []params.ManagedHost{h}, f.err
 }
 
+func (f *fake) Data(_ context.Context, name string) (params.HostData, error) {
+	return params.HostData{UserData: params.Secret("user data of " + name), NetworkData: "net"}, f.err
+}
+
 func (f *fake) Intend(_ context.Context, i params.HostIntent) error { f.intent = i; return f.err }
 func (f *fake) Save(_ context.Context, u params.HostUpdate) error   { f.update = u; return f.err }
 func (f *fake) Forget(_ context.Context, name string) error         { f.forgot = name; return f.err }
@@ -49,6 +53,17 @@ func TestStore(t *testing.T) {
 		r.Retries != 1 || !r.Force || r.Progress.Place != 2 || time.Until(r.ForeignUntil) < 59*time.Minute {
 		t.Errorf("record = %+v", r)
 	}
+	if text, err := got[0].Config.UserData(); err != nil || text != "user data of a" {
+		t.Errorf("user data = %q, %v", text, err)
+	}
+	if text, err := got[0].Config.NetworkData(); err != nil || text != "net" {
+		t.Errorf("network data = %q, %v", text, err)
+	}
+	f.err = errors.New("boom")
+	if _, err := got[0].Config.UserData(); err == nil {
+		t.Error("user data that cannot be read is taken for none")
+	}
+	f.err = nil
 	if err := s.Intend(ctx, "a", time.Now().Add(time.Minute)); err != nil || f.intent.Name != "a" || f.intent.For < 50*time.Second || f.intent.For > time.Minute {
 		t.Errorf("intent = %+v, %v", f.intent, err)
 	}

@@ -11,15 +11,22 @@ import (
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs/baremetal/bmc"
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
+	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/watcher"
 	"github.com/slipway-project/slipway/worker/hostmanager"
 )
 
-// Client is what the controller is asked; see package api/hosts.
-type Client interface {
+// reader is what the controller tells.
+type reader interface {
 	Watch(ctx context.Context) (watcher.StringsWatcher, error)
 	Managed(ctx context.Context, names []string) ([]params.ManagedHost, error)
+	Data(ctx context.Context, name string) (params.HostData, error)
+}
+
+// Client is what the controller is asked; see package api/hosts.
+type Client interface {
+	reader
 	Intend(ctx context.Context, i params.HostIntent) error
 	Save(ctx context.Context, u params.HostUpdate) error
 	Forget(ctx context.Context, name string) error
@@ -66,6 +73,7 @@ func (s *Store) Hosts(ctx context.Context, ids []string) ([]hostmanager.Record, 
 			CredentialsVersion: strconv.Itoa(h.CredentialsVersion),
 			Retries:            h.Retries, Force: h.Force,
 		}
+		records[i].Config = &configData{client: s.client, name: h.Name}
 		if h.ForeignFor > 0 {
 			records[i].ForeignUntil = time.Now().Add(h.ForeignFor)
 		}
@@ -99,4 +107,35 @@ func (s *Store) Remove(ctx context.Context, id string, events []hostmanager.Even
 		logger.Infof("host %s: %s: %s", id, e.Reason, e.Message)
 	}
 	return owned(s.client.Forget(ctx, id))
+}
+
+// dataTimeout bounds one call that reads a host's data.
+const dataTimeout = time.Minute
+
+// configData is what a machine on a host is configured with. It is asked for when
+// it is read, and not kept.
+type configData struct {
+	client Client
+	name   string
+}
+
+var _ provisioner.HostConfigData = (*configData)(nil)
+
+func (c *configData) read() (params.HostData, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dataTimeout)
+	defer cancel()
+	d, err := c.client.Data(ctx, c.name)
+	return d, owned(err)
+}
+
+// UserData is described by provisioner.HostConfigData.
+func (c *configData) UserData() (string, error) {
+	d, err := c.read()
+	return string(d.UserData), err
+}
+
+// NetworkData is described by provisioner.HostConfigData.
+func (c *configData) NetworkData() (string, error) {
+	d, err := c.read()
+	return string(d.NetworkData), err
 }
