@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
@@ -37,6 +38,7 @@ import (
 //	space NAME [PROVIDER-ID]
 //	subnet CIDR SPACE [KEY=VALUE ...] with id, zones, low, high
 //	image JSON                       what an operator says of an image
+//	pool NAME PROVIDER [KEY=VALUE]   a storage pool
 //	nic ID NAME KEY=VALUE ...        a network interface of a machine, with cidr, address, index, disabled
 //	cleanup                          what the cleaner does
 //	taken CIDR                       the addresses of a subnet that are not free
@@ -111,6 +113,12 @@ func (p *player) network(word string, args []string) []string {
 			s.Zones = strings.Split(given["zones"], ",")
 		}
 		p.must(p.st.Networks().AddSubnet(ctx, s))
+	case "pool":
+		pool := storage.Pool{Name: args[0], Provider: args[1], Attrs: make(map[string]any)}
+		for key, value := range pairs(args[2:]) {
+			pool.Attrs[key] = value
+		}
+		p.must(p.st.Pools().Add(ctx, pool))
 	case "nic":
 		m, given := p.machine(args[0]), pairs(args[2:])
 		index, _ := strconv.Atoi(given["index"])

@@ -67,6 +67,8 @@ func effects() []effectsRow {
 		{"Spaces", reads, "ListSpaces"},
 		{"Spaces", writes, "CreateSpaces"},
 		{"StatusHistory", reads, "StatusHistory"},
+		{"Storage", reads, "ListPools"},
+		{"Storage", writes, "CreatePool RemovePool"},
 		{"StringsWatcher", reads, "Stop"},
 		{"StringsWatcher", waits, "Next"},
 		{"Subnets", reads, "ListSubnets"},

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/provisioner"
 	"github.com/slipway-project/slipway/apiserver/singular"
 	"github.com/slipway-project/slipway/apiserver/statushistory"
+	"github.com/slipway-project/slipway/apiserver/storage"
 	"github.com/slipway-project/slipway/apiserver/upgrader"
 	"github.com/slipway-project/slipway/apiserver/usermanager"
 	"github.com/slipway-project/slipway/apiserver/watch"
@@ -58,6 +59,7 @@ func facades() []row {
 		{name: "Singular", version: 2, scope: onModel, who: managers, make: of(singular.New)},
 		{name: "Spaces", version: 2, scope: onModel, who: readers, make: of(networks.NewSpaces)},
 		{name: "StatusHistory", version: 2, scope: onModel, who: readers, make: of(statushistory.New)},
+		{name: "Storage", version: 3, scope: onModel, who: readers, make: of(storage.New)},
 		{name: "StringsWatcher", version: 1, scope: onModel, who: agents, objects: true, make: stateless(watch.NewStringsWatcher)},
 		{name: "Subnets", version: 2, scope: onModel, who: readers, make: of(networks.NewSubnets)},
 		{name: "Upgrader", version: 1, scope: onModel, who: agents, make: of(upgrader.New)},

@@ -51,6 +51,24 @@ type Instance struct {
 	Message   string                   `json:"message,omitempty"` // what the provider says about the status
 	Addresses []network.Address        `json:"addresses,omitempty"`
 	Hardware  hardware.Characteristics `json:"hardware"`
+	Volumes   []Volume                 `json:"volumes,omitempty"` // that were made with it
+}
+
+// VolumeParams says what volume to make with an instance.
+type VolumeParams struct {
+	ID         string         `json:"id"`                   // of the volume in the model
+	Size       uint64         `json:"size"`                 // MiB
+	Provider   string         `json:"provider"`             // the type of storage
+	Attributes map[string]any `json:"attributes,omitempty"` // of the storage pool: the provider knows what they mean
+}
+
+// Volume is a volume that was made with an instance, and is attached to it.
+type Volume struct {
+	ID         string `json:"id"`          // as in VolumeParams
+	VolumeID   string `json:"volume-id"`   // the provider's
+	Size       uint64 `json:"size"`        // MiB
+	DeviceName string `json:"device-name"` // as the instance sees it
+	Persistent bool   `json:"persistent,omitempty"`
 }
 
 // IsZero reports whether i is no instance at all.
@@ -88,6 +106,9 @@ type StartInstanceParams struct {
 	SubnetsToZones map[string][]string
 	// EndpointBindings has the provider's id of a space for each endpoint.
 	EndpointBindings map[string]string
+	// Volumes are to be made with the instance. A provider that cannot returns an
+	// error satisfying errors.NotSupported.
+	Volumes []VolumeParams
 	// Progress is told what happens, for people to see. It never blocks for
 	// long and may be called any number of times until StartInstance returns;
 	// nil means nobody asks.

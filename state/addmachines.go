@@ -164,6 +164,9 @@ type adder struct {
 	counters  map[string]*counter // by name
 	hosts     map[string]*Machine // parents, by id; nil for a missing one
 	added     []*Machine
+	pools     *poolsDoc // nil if there are none, or no disks are wanted
+	poolsRev  store.Rev
+	pooled    bool            // volumes were added to a pool
 	claimed   bool            // the name of the worker to add is taken
 	touched   map[string]bool // ids of hosts that were there before and get a container
 }
@@ -201,6 +204,9 @@ func (ms *Machines) newAdder(ctx context.Context, specs []MachineSpec) (*adder, 
 	a := &adder{st: st, model: siteKey(modelsC, st.modelUUID), now: st.c.now(),
 		counters: map[string]*counter{machineCounter: {}, volumeCounter: {}}, hosts: map[string]*Machine{}, touched: map[string]bool{}}
 	keys := []store.Key{a.model, st.key(countersC, machineCounter), st.key(countersC, volumeCounter)}
+	if slices.ContainsFunc(specs, func(s MachineSpec) bool { return len(s.Disks) > 0 }) {
+		keys = append(keys, st.key(extrasC, poolsID))
+	}
 	for _, s := range specs {
 		if s.worker != "" {
 			keys = append(keys, workerClaim(s.worker))
@@ -251,6 +257,12 @@ func (a *adder) read(d store.Doc) error {
 		}
 		c.rev = d.Rev
 		a.counters[id] = c
+	case extrasC:
+		p, err := decode[poolsDoc](d)
+		if err != nil {
+			return err
+		}
+		a.pools, a.poolsRev = p, d.Rev
 	case claimsC:
 		a.claimed = true
 	case machinesC:
@@ -343,6 +355,12 @@ func (a *adder) ops() ([]store.Op, error) {
 			continue
 		}
 		if err := put(writeOp(a.st.key(countersC, name), c.rev, c, nil)); err != nil {
+			return nil, err
+		}
+	}
+	if a.pooled {
+		a.pools.Users++
+		if err := put(writeOp(a.st.key(extrasC, poolsID), a.poolsRev, a.pools, nil)); err != nil {
 			return nil, err
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	networksC = "networks"     // <model uuid>:networks
 	imagesC   = "images"       // <model uuid>:images
 	addressC  = "addresses"    // <model uuid>:<subnet>, with the addresses given to containers
-	extrasC   = "extras"       // <model uuid>:blocks and <model uuid>:annotations
+	extrasC   = "extras"       // <model uuid>: blocks, annotations, pools
 	blobsC    = "blobs"        // _:<upload>:<number of the part>
 )
 

@@ -23,6 +23,25 @@ type networksDoc struct {
 // networksID is the local id of that document.
 const networksID = "networks"
 
+// The bounds of what a model knows of networks, which is read and written as a
+// whole.
+const (
+	maxSpaces  = 500
+	maxSubnets = 5000
+	maxZones   = 100 // of one subnet
+	maxName    = 256 // bytes of a zone's name, and of what a provider calls a space or subnet
+)
+
+// checkNames returns an error satisfying errors.NotValid for names that are too long.
+func checkNames(names ...string) error {
+	for _, n := range names {
+		if len(n) > maxName {
+			return errors.NotValidf("name %.20q... of %d bytes (at most %d)", n, len(n), maxName)
+		}
+	}
+	return nil
+}
+
 func (d *networksDoc) space(name string) *network.Space {
 	for i := range d.Spaces {
 		if d.Spaces[i].Name == name {
@@ -62,9 +81,15 @@ func (ns *Networks) All(ctx context.Context) ([]network.Space, []network.Subnet,
 func (ns *Networks) AddSpace(ctx context.Context, s network.Space, subnets []string) error {
 	err := network.CheckSpaceName(s.Name)
 	if err == nil {
+		err = checkNames(s.Name, s.ProviderID)
+	}
+	if err == nil {
 		err = updateOwn(ctx, ns.st, ns.st.key(networksC, networksID), func(d *networksDoc) error {
 			if d.space(s.Name) != nil {
 				return errors.AlreadyExistsf("space %q", s.Name)
+			}
+			if len(d.Spaces) >= maxSpaces {
+				return typedf(errors.NotValid, "more than %d spaces in one model", maxSpaces)
 			}
 			d.Spaces = append(d.Spaces, s)
 			slices.SortFunc(d.Spaces, func(a, b network.Space) int { return strings.Compare(a.Name, b.Name) })
@@ -86,6 +111,12 @@ func (ns *Networks) AddSpace(ctx context.Context, s network.Space, subnets []str
 // no such space, and errors.NotValid.
 func (ns *Networks) AddSubnet(ctx context.Context, s network.Subnet) error {
 	err := s.Check()
+	if err == nil {
+		err = checkNames(append(slices.Clone(s.Zones), s.ProviderID)...)
+	}
+	if err == nil && len(s.Zones) > maxZones {
+		err = errors.NotValidf("%d zones for one subnet (at most %d)", len(s.Zones), maxZones)
+	}
 	if err == nil {
 		err = updateOwn(ctx, ns.st, ns.st.key(networksC, networksID), func(d *networksDoc) error {
 			return d.add(s)
@@ -110,6 +141,9 @@ func (d *networksDoc) add(s network.Subnet) error {
 		if s.ProviderID != "" && s.ProviderID == other.ProviderID {
 			return errors.AlreadyExistsf("subnet with provider id %q", s.ProviderID)
 		}
+	}
+	if len(d.Subnets) >= maxSubnets {
+		return typedf(errors.NotValid, "more than %d subnets in one model", maxSubnets)
 	}
 	d.Subnets = append(d.Subnets, s)
 	slices.SortFunc(d.Subnets, func(a, b network.Subnet) int { return compareCIDR(a.CIDR, b.CIDR) })

@@ -81,6 +81,9 @@ func (s *MachineSpec) checkDisks() error {
 func (a *adder) volumes(disks []Disks) []Volume {
 	var out []Volume
 	for _, d := range disks {
+		if a.pools != nil && a.pools.index(d.Pool) >= 0 {
+			a.pooled = true
+		}
 		for range d.Count {
 			out = append(out, Volume{ID: a.volumeID(), Pool: d.Pool, Size: d.Size})
 		}

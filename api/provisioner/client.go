@@ -264,6 +264,16 @@ type Instance struct {
 	Nonce     string                    // what its agent logs in with
 	Hardware  *hardware.Characteristics // nil means unknown
 	Network   []params.NetworkConfig    // nil means unknown
+	Volumes   []Volume                  // that were made with it
+}
+
+// Volume is a volume that was made with an instance, and is attached to it.
+type Volume struct {
+	ID         string // of the volume in the model
+	VolumeID   string // the provider's
+	Size       uint64 // MiB
+	DeviceName string // as the instance sees it
+	Persistent bool   // whether it outlives the instance
 }
 
 // SetInstanceInfo records instances, each once and for good. The error for a
@@ -277,12 +287,27 @@ func (c *Client) SetInstanceInfo(ctx context.Context, started ...Instance) ([]er
 	for i, s := range started {
 		args.Machines[i] = params.InstanceInfo{Tag: api.MachineTag(s.MachineID), InstanceID: string(s.ID), Nonce: s.Nonce,
 			Characteristics: s.Hardware, NetworkConfig: s.Network}
+		addVolumes(&args.Machines[i], s.Volumes)
 	}
 	var r params.ErrorResults
 	if err := c.call(ctx, "SetInstanceInfo", args, &r); err != nil {
 		return nil, err
 	}
 	return api.ErrorsOf(r, len(started))
+}
+
+// addVolumes adds volumes to what is said of an instance.
+func addVolumes(to *params.InstanceInfo, volumes []Volume) {
+	if len(volumes) > 0 {
+		to.VolumeAttachments = make(map[string]params.VolumeAttachmentInfo, len(volumes))
+	}
+	for _, v := range volumes {
+		tag := "volume-" + v.ID
+		to.Volumes = append(to.Volumes, params.Volume{
+			VolumeTag: tag, Info: params.VolumeInfo{VolumeID: v.VolumeID, Size: v.Size, Persistent: v.Persistent},
+		})
+		to.VolumeAttachments[tag] = params.VolumeAttachmentInfo{DeviceName: v.DeviceName}
+	}
 }
 
 // FindTools returns the agent binaries that fit.

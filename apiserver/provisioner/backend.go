@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
@@ -38,6 +39,7 @@ type Backend interface {
 	Retries
 	Networks
 	Images
+	StoragePools
 }
 
 // Networks are the networks that the model knows.
@@ -50,6 +52,12 @@ type Networks interface {
 type Images interface {
 	// FindImages returns those that fit, the lowest priority first.
 	FindImages(ctx context.Context, f image.Filter) ([]image.Metadata, error)
+}
+
+// StoragePools are the places for volumes that the model knows.
+type StoragePools interface {
+	// StoragePools returns every storage pool.
+	StoragePools(ctx context.Context) ([]storage.Pool, error)
 }
 
 // Model is what the facade tells of the model and the site.

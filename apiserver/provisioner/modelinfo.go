@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-project/slipway/core/image"
 	"github.com/slipway-project/slipway/core/job"
 	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
 )
@@ -26,6 +27,7 @@ type modelInfo struct {
 	subnets []network.Subnet
 
 	networks bool
+	pools    map[string]storage.Pool // by name; nil until they are read
 	images   map[imageKey][]params.CloudImageMetadata
 }
 
@@ -67,12 +69,14 @@ func (i *modelInfo) of(ctx context.Context, m wantedMachine) (*params.Provisioni
 	for n, j := range jobs {
 		info.Jobs[n] = string(j)
 	}
-	info.Volumes = i.volumes(m)
+	var err error
+	if info.Volumes, err = i.volumes(ctx, m); err != nil {
+		return nil, err
+	}
 	if slices.Contains(jobs, job.ManageModel) {
 		info.Tags = maps.Clone(i.tags)
 		info.Tags[isControllerTag] = "true"
 	}
-	var err error
 	if info.SubnetsToZones, err = i.zones(ctx, m); err != nil {
 		return nil, errors.Annotate(err, "cannot match subnets to zones")
 	}
@@ -82,30 +86,46 @@ func (i *modelInfo) of(ctx context.Context, m wantedMachine) (*params.Provisioni
 	return info, nil
 }
 
-// dynamic reports whether volumes of a type of storage are made on the machine,
-// by its agent, once it runs.
-func dynamic(storage string) bool {
-	return slices.Contains([]string{"loop", "rootfs", "tmpfs"}, storage)
+// pool returns the storage pool that a volume is to be in. A name that is no
+// pool's is a type of storage; none is the provider's own.
+func (i *modelInfo) pool(ctx context.Context, name string) (storage.Pool, error) {
+	if name == "" {
+		return storage.Pool{Provider: i.settings.Type()}, nil
+	}
+	if i.pools == nil {
+		all, err := i.backend.StoragePools(ctx)
+		if err != nil {
+			return storage.Pool{}, errors.Trace(err)
+		}
+		i.pools = make(map[string]storage.Pool, len(all))
+		for _, p := range all {
+			i.pools[p.Name] = p
+		}
+	}
+	if p, ok := i.pools[name]; ok {
+		return p, nil
+	}
+	return storage.Pool{Provider: name}, nil
 }
 
 // volumes returns the volumes that have to be made with the machine.
-func (i *modelInfo) volumes(m wantedMachine) []params.VolumeParams {
+func (i *modelInfo) volumes(ctx context.Context, m wantedMachine) ([]params.VolumeParams, error) {
 	var out []params.VolumeParams
 	for _, v := range m.WantedVolumes() {
-		storage := v.Pool
-		if storage == "" {
-			storage = i.settings.Type()
+		pool, err := i.pool(ctx, v.Pool)
+		if err != nil {
+			return nil, errors.Annotatef(err, "getting volume %q parameters", v.ID)
 		}
-		if dynamic(storage) {
+		if storage.IsDynamic(pool.Provider) {
 			continue
 		}
 		name := "volume-" + v.ID
 		out = append(out, params.VolumeParams{
-			VolumeTag: name, Size: v.Size, Provider: storage, Tags: i.tags,
-			Attachment: &params.VolumeAttachmentParams{VolumeTag: name, MachineTag: m.Tag().String(), Provider: storage},
+			VolumeTag: name, Size: v.Size, Provider: pool.Provider, Attributes: pool.Attrs, Tags: i.tags,
+			Attachment: &params.VolumeAttachmentParams{VolumeTag: name, MachineTag: m.Tag().String(), Provider: pool.Provider},
 		})
 	}
-	return out
+	return out, nil
 }
 
 // zones returns in which zones the subnets are of the first space that a machine

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-project/slipway/core/image"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/watcher"
@@ -58,6 +59,10 @@ func (b backend) ControllerConfig(ctx context.Context) (map[string]any, error) {
 
 func (b backend) Networks(ctx context.Context) ([]network.Space, []network.Subnet, error) {
 	return b.st.Networks().All(ctx)
+}
+
+func (b backend) StoragePools(ctx context.Context) ([]storage.Pool, error) {
+	return b.st.Pools().All(ctx)
 }
 
 func (b backend) FindImages(ctx context.Context, f image.Filter) ([]image.Metadata, error) {

@@ -35,6 +35,9 @@ func (e *Environ) start(ctx context.Context, p environs.StartInstanceParams) (en
 	if err := checkVirtType(p.Constraints); err != nil {
 		return none, err
 	}
+	if len(p.Volumes) > 0 {
+		return none, errors.NotSupportedf("volumes made with an LXD container (leave out --disks; root-disk sets the size of its own disk):")
+	}
 	unlock, err := e.lock(ctx, p.Owner.MachineID)
 	if err != nil {
 		return none, err

@@ -53,7 +53,7 @@ func (h *Host) AllInstances(ctx context.Context) ([]environs.Instance, error) {
 func startRequest(p environs.StartInstanceParams) StartRequest {
 	c := p.InstanceConfig
 	return StartRequest{
-		Owner: p.Owner, Base: p.Base.String(), Constraints: p.Constraints, Placement: p.Placement, Tags: p.Tags,
+		Owner: p.Owner, Base: p.Base.String(), Constraints: p.Constraints, Placement: p.Placement, Tags: p.Tags, Volumes: p.Volumes,
 		Agent: Agent{
 			MachineID: c.MachineID, ModelUUID: c.ModelUUID, Nonce: c.Nonce, Password: c.Password,
 			APIAddresses: c.APIAddresses, CACert: c.CACert,

@@ -20,15 +20,16 @@ import (
 
 // stored is an instance as the journal keeps it.
 type stored struct {
-	ID     instance.ID       `json:"id"`
-	Number uint64            `json:"number"` // that ID and address are made of
-	Owner  environs.Owner    `json:"owner"`
-	Kind   string            `json:"kind"`
-	Zone   string            `json:"zone"`
-	Base   string            `json:"base"`
-	Tags   map[string]string `json:"tags,omitempty"`
-	Agent  Agent             `json:"agent"`
-	Host   instance.ID       `json:"host,omitempty"` // of a container
+	ID      instance.ID       `json:"id"`
+	Number  uint64            `json:"number"` // that ID and address are made of
+	Owner   environs.Owner    `json:"owner"`
+	Kind    string            `json:"kind"`
+	Zone    string            `json:"zone"`
+	Base    string            `json:"base"`
+	Tags    map[string]string `json:"tags,omitempty"`
+	Agent   Agent             `json:"agent"`
+	Host    instance.ID       `json:"host,omitempty"` // of a container
+	Volumes []environs.Volume `json:"volumes,omitempty"`
 }
 
 // record is a line of the journal: the first names the format, each other says

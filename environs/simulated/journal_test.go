@@ -27,7 +27,12 @@ func TestInstancesOutliveTheRack(t *testing.T) {
 	}}
 	r := newRack(t, o)
 	for i := range 5 {
-		mustStart(t, r, request(t, fmt.Sprint(i), "mem=4G"))
+		q := request(t, fmt.Sprint(i), "mem=4G")
+		q.Volumes = []environs.VolumeParams{{ID: fmt.Sprint(i), Size: 1024, Provider: "static", Attributes: map[string]any{"foo": "bar"}}}
+		want := environs.Volume{ID: q.Volumes[0].ID, VolumeID: fmt.Sprintf("sim-%d-vol-0", i+1), Size: 1024, DeviceName: "disk1"}
+		if got := mustStart(t, r, q).Volumes; len(got) != 1 || got[0] != want {
+			t.Errorf("volumes %v, want %v", got, want)
+		}
 	}
 	before := mustList(t, r)
 	if _, err := r.Stop(t.Context(), stop(before[4].ID, before[1].ID)); err != nil {
@@ -64,7 +69,7 @@ func TestInstancesOutliveTheRack(t *testing.T) {
 func environsText(all []environs.Instance) []string {
 	var out []string
 	for _, i := range all {
-		out = append(out, fmt.Sprint(i.ID, i.Owner, i.Nonce, i.Status, i.Addresses, i.Hardware))
+		out = append(out, fmt.Sprint(i.ID, i.Owner, i.Nonce, i.Status, i.Addresses, i.Hardware, i.Volumes))
 	}
 	return out
 }

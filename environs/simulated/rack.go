@@ -281,7 +281,7 @@ func addresses(number uint64) []network.Address {
 func (r *Rack) instance(m *machine) environs.Instance {
 	i := environs.Instance{
 		ID: m.ID, Owner: m.Owner, Nonce: m.Agent.Nonce, Status: status.Running, Message: "running in " + m.Zone,
-		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone),
+		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone), Volumes: m.Volumes,
 	}
 	// What is still being started is listed too, so that whoever stops it
 	// ends the start.

@@ -16,15 +16,16 @@ import (
 
 // StartRequest says what instance a Rack is to start.
 type StartRequest struct {
-	Owner       environs.Owner    `json:"owner"`
-	Agent       Agent             `json:"agent"` // its addresses are the rack's to give
-	Base        string            `json:"base"`
-	Constraints constraints.Value `json:"constraints"`
-	Placement   string            `json:"placement,omitempty"` // zone=NAME, fail=N or both with a comma
-	Group       []instance.ID     `json:"group,omitempty"`     // to keep away from; empty means all of the model's
-	Tags        map[string]string `json:"tags,omitempty"`
-	Epoch       int64             `json:"epoch,omitempty"` // of the worker that asks; see Rack.admit
-	Host        instance.ID       `json:"host,omitempty"`  // for a container: where; empty means no container
+	Owner       environs.Owner          `json:"owner"`
+	Agent       Agent                   `json:"agent"` // its addresses are the rack's to give
+	Base        string                  `json:"base"`
+	Constraints constraints.Value       `json:"constraints"`
+	Placement   string                  `json:"placement,omitempty"` // zone=NAME, fail=N or both with a comma
+	Group       []instance.ID           `json:"group,omitempty"`     // to keep away from; empty means all of the model's
+	Tags        map[string]string       `json:"tags,omitempty"`
+	Volumes     []environs.VolumeParams `json:"volumes,omitempty"` // to make with it
+	Epoch       int64                   `json:"epoch,omitempty"`   // of the worker that asks; see Rack.admit
+	Host        instance.ID             `json:"host,omitempty"`    // for a container: where; empty means no container
 }
 
 // Validate returns an error satisfying errors.NotValid that names what is
@@ -135,11 +136,23 @@ func (r *Rack) reserve(q StartRequest) (*machine, throw, error) {
 	}
 	m := &machine{stored: stored{
 		ID: instance.ID(fmt.Sprintf("sim-%d", r.next)), Number: r.next, Owner: q.Owner,
-		Kind: kind, Zone: zone, Base: q.Base, Tags: maps.Clone(q.Tags), Agent: q.Agent, Host: q.Host,
+		Kind: kind, Zone: zone, Base: q.Base, Tags: maps.Clone(q.Tags), Agent: q.Agent, Host: q.Host, Volumes: makeVolumes(r.next, q.Volumes),
 	}}
 	r.next++
 	r.place(m)
 	return m, t, nil
+}
+
+// makeVolumes makes the volumes of the instance with a number. Any type of storage
+// will do, with any settings.
+func makeVolumes(instance uint64, wanted []environs.VolumeParams) []environs.Volume {
+	var out []environs.Volume
+	for i, v := range wanted {
+		out = append(out, environs.Volume{
+			ID: v.ID, VolumeID: fmt.Sprintf("sim-%d-vol-%d", instance, i), Size: v.Size, DeviceName: fmt.Sprintf("disk%d", i+1),
+		})
+	}
+	return out
 }
 
 // throwStart is throw for a start, which may have been told to fail: fail is

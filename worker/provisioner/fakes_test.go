@@ -54,11 +54,13 @@ type fakeMachine struct {
 	status   status.Info
 	instStat status.Info
 	history  []status.Info // of the instance
+	volumes  []apiprovisioner.Volume
 }
 
 // fakeAPI is a controller that holds machines in memory. Its hooks, where set,
 // make calls fail.
 type fakeAPI struct {
+	volumes  []params.VolumeParams // that every machine is to have
 	mu       sync.Mutex
 	machines map[string]*fakeMachine
 	config   map[string]any
@@ -209,7 +211,7 @@ func (f *fakeAPI) Status(_ context.Context, ids ...string) ([]api.Result[status.
 func (f *fakeAPI) ProvisioningInfo(_ context.Context, ids ...string) ([]api.Result[params.ProvisioningInfo], error) {
 	errs := f.each("ProvisioningInfo", ids, func(id string, m *fakeMachine) error { return hook(f.infoErr, id) })
 	return results(errs, func(i int) params.ProvisioningInfo {
-		return params.ProvisioningInfo{Series: "jammy", Jobs: []string{"JobHostUnits"}, Tags: map[string]string{"color": "red"}}
+		return params.ProvisioningInfo{Series: "jammy", Jobs: []string{"JobHostUnits"}, Tags: map[string]string{"color": "red"}, Volumes: f.volumes}
 	}), nil
 }
 
@@ -258,7 +260,7 @@ func (f *fakeAPI) SetInstanceInfo(_ context.Context, set ...apiprovisioner.Insta
 			if m.instance != "" {
 				return errors.New("already set")
 			}
-			m.instance, m.nonce = s.ID, s.Nonce
+			m.instance, m.nonce, m.volumes = s.ID, s.Nonce, s.Volumes
 			return nil
 		})[0]
 	}
@@ -404,6 +406,9 @@ func (b *fakeBroker) StartInstance(ctx context.Context, p environs.StartInstance
 	}
 	b.last++
 	i := environs.Instance{ID: instance.ID(fmt.Sprintf("i-%d", b.last)), Owner: p.Owner, Nonce: p.InstanceConfig.Nonce, Status: status.Running}
+	for _, v := range p.Volumes {
+		i.Volumes = append(i.Volumes, environs.Volume{ID: v.ID, VolumeID: fmt.Sprintf("%s in %s%v", i.ID, v.Provider, v.Attributes), Size: v.Size, DeviceName: "sdb"})
+	}
 	b.instances[i.ID] = i
 	b.packages = p.InstanceConfig.AgentBinaries
 	b.log = append(b.log, fmt.Sprintf("start %s %s", id, i.ID))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -332,6 +333,7 @@ func (t *task) startOne(a attempt, agent environs.InstanceConfig) (environs.Star
 		Tags:              a.info.Tags,
 		SubnetsToZones:    a.info.SubnetsToZones,
 		EndpointBindings:  a.info.EndpointBindings,
+		Volumes:           volumeParams(a.info.Volumes),
 		Progress:          t.progress(a.m),
 	})
 }
@@ -433,7 +435,7 @@ func (t *task) record() {
 		for i, s := range batch {
 			set[i] = apiprovisioner.Instance{
 				MachineID: s.m.id, ID: s.instance.ID, Nonce: s.nonce,
-				Hardware: &s.instance.Hardware, Network: networkConfig(s.instance),
+				Hardware: &s.instance.Hardware, Network: networkConfig(s.instance), Volumes: volumes(s.instance),
 			}
 		}
 		errs, err := t.cfg.api.SetInstanceInfo(ctx, set...)
@@ -485,6 +487,25 @@ func (t *task) unrecorded(m *machine, err error) {
 		t.again(m)
 	})
 	t.again(m)
+}
+
+// volumeParams returns volumes to be made as a provider takes them.
+func volumeParams(wanted []params.VolumeParams) []environs.VolumeParams {
+	var out []environs.VolumeParams
+	for _, v := range wanted {
+		id, _ := strings.CutPrefix(v.VolumeTag, "volume-")
+		out = append(out, environs.VolumeParams{ID: id, Size: v.Size, Provider: v.Provider, Attributes: v.Attributes})
+	}
+	return out
+}
+
+// volumes returns the volumes of an instance as the controller takes them.
+func volumes(i environs.Instance) []apiprovisioner.Volume {
+	var out []apiprovisioner.Volume
+	for _, v := range i.Volumes {
+		out = append(out, apiprovisioner.Volume(v))
+	}
+	return out
 }
 
 // networkConfig returns the addresses of an instance as the controller takes

@@ -59,6 +59,21 @@ func provisioned(id instance.ID) func(*fakeMachine) {
 	return func(m *fakeMachine) { m.instance, m.nonce = id, "n" }
 }
 
+func TestVolumesAreMadeWithTheInstanceAndRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		f.volumes = []params.VolumeParams{
+			{VolumeTag: "volume-4", Size: 1024, Provider: "static", Attributes: map[string]any{"foo": "bar"}}, {VolumeTag: "volume-5", Size: 1, Provider: "nfs"},
+		}
+		run(t, f, b, nil)
+		wait(time.Second)
+		m, _ := f.get("0")
+		if want := "[{4 i-1 in staticmap[foo:bar] 1024 sdb false} {5 i-1 in nfsmap[] 1 sdb false}]"; fmt.Sprint(m.volumes) != want {
+			t.Errorf("recorded volumes %v, want %v", m.volumes, want)
+		}
+	})
+}
+
 // A machine is told of the newest agent for its series, at every address.
 func TestMachineIsToldWhereItsAgentIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

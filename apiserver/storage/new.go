@@ -1,0 +1,11 @@
+package storage
+
+import (
+	"github.com/slipway-project/slipway/apiserver/common"
+	"github.com/slipway-project/slipway/state"
+)
+
+// New returns the facade of a connection.
+func New(st *state.State, c common.Connection) (*Storage, error) {
+	return newFacade(st.Pools(), c)
+}
