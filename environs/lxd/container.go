@@ -57,6 +57,9 @@ type plan struct {
 	container rest.NewInstance
 	agent     string // path of the agent's program here; empty means none
 	files     []userdata.File
+	// late says that the container is started first: nothing that it does at
+	// its boot needs what goes on its disk.
+	late bool
 }
 
 // planFor says what to make on a host for a machine.
@@ -92,16 +95,20 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 	}
 	agent.AgentBinaries = reroute(agent.AgentBinaries, agent.APIAddresses, inside)
 	agent.APIAddresses = known(inside)
-	params := userdata.Params{Config: &agent, FilesLaid: true, AgentLaid: s.hasAgent || e.options.AgentBinary != ""}
+	params := userdata.Params{Config: &agent, AgentFileLaid: true, AgentLaid: s.hasAgent || e.options.AgentBinary != ""}
 	if !s.cloudInit && !params.AgentLaid {
 		return plan{}, errors.NewNotValid(nil, "an image without cloud-init needs a static agent: the worker was started without one, and "+HasAgentKey+" is not set")
 	}
-	out := plan{container: n}
+	out := plan{container: n, late: s.late()}
 	if !s.hasAgent {
 		out.agent = e.options.AgentBinary
 	}
 	if out.files, err = userdata.Files(params); err != nil {
 		return plan{}, err
+	}
+	if out.late {
+		// The image or its cloud-init has the rest.
+		out.files = slices.DeleteFunc(out.files, func(f userdata.File) bool { return f.Path != userdata.AgentFilePath })
 	}
 	if s.cloudInit {
 		text, err := userdata.CloudInit(params)

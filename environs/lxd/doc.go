@@ -8,12 +8,13 @@
 //
 // # The way of a start
 //
-// A container is made from an image that the daemon has (or fetches), the
-// machine's agent file and, if there is one, a static agent are written to its
-// disk, and it is started. Nothing secret goes into LXD's configuration, which
-// every process of the container could read. A start that fails removes what it
-// made; one that is cut off leaves a container with our marks, which is listed
-// as stopped, and which the same start finishes.
+// A container is made from an image that the daemon has (or fetches), it is
+// started, and the machine's agent file and, if there is one, a static agent are
+// written to its disk; an image with neither cloud-init nor the agent has them
+// written before it is started, along with the agent's service. Nothing secret
+// goes into LXD's configuration, which every process of the container could
+// read. A start that fails removes what it made; one that is cut off leaves
+// a container with our marks, which is listed, and which the same start finishes.
 //
 // # The way to the API
 //

@@ -42,7 +42,7 @@ func schema() config.Schema {
 		{Name: ImageKey, Default: "{name}/{channel}", Check: checkImage, Doc: "The alias or fingerprint of the image of a machine, where {name}, {channel} and {series} stand for its base."},
 		{Name: ImageServerKey, Check: checkImageServer, Doc: "The https address of a simplestreams server for images; empty means that the LXD servers have them."},
 		{Name: CloudInitKey, Kind: config.Bool, Default: true, Doc: "Whether the images have cloud-init."},
-		{Name: HasAgentKey, Kind: config.Bool, Doc: "Whether the images hold the agent already, so that only its configuration is added."},
+		{Name: HasAgentKey, Kind: config.Bool, Doc: "Whether the images hold the agent already, and what starts it, so that only its configuration is added."},
 		{Name: BridgeKey, Kind: config.Bool, Doc: "Whether containers reach the controllers over their own network, not over a proxy device of LXD."},
 		{Name: NestingKey, Kind: config.Bool, Doc: "Whether containers may hold containers themselves."},
 	}
@@ -157,6 +157,10 @@ func (s settings) withDefaults(o Options) (settings, error) {
 	}
 	return s, nil
 }
+
+// late reports whether a container can be started before anything is written to
+// its disk: all that its boot needs is in the image, or comes by cloud-init.
+func (s settings) late() bool { return s.cloudInit || s.hasAgent }
 
 // source returns the image of a machine with the given base.
 func (s settings) source(b base.Base) (rest.Source, error) {

@@ -1,9 +1,7 @@
 package lxd
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"strings"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/lxd/rest"
-	"github.com/slipway-project/slipway/environs/userdata"
 )
 
 // cleanupTimeout bounds what is done after a failed start.
@@ -197,32 +194,6 @@ func (e *Environ) startOn(ctx context.Context, s settings, h *host, p environs.S
 	return e.result(ctx, h, info, p)
 }
 
-// boot writes what a container needs to its disk, and starts it.
-func boot(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams) error {
-	p.Report(status.Provisioning, "writing the agent's files")
-	name := pl.container.Name
-	// The largest comes first: LXD brings what was written to its disk in the
-	// background, and has a start wait a whole second if it has not done so.
-	if pl.agent != "" {
-		program, err := os.Open(pl.agent)
-		if err != nil {
-			return errors.WithType(errors.Annotate(err, "cannot read the static agent"), environs.ErrPermanent)
-		}
-		defer program.Close()
-		if err := h.client.WriteFile(ctx, name, rest.File{Path: userdata.AgentPath, Mode: 0o755, Content: program}); err != nil {
-			return err
-		}
-	}
-	for _, f := range pl.files {
-		err := h.client.WriteFile(ctx, name, rest.File{Path: f.Path, Mode: f.Mode, Content: bytes.NewReader(f.Content), Link: f.Link})
-		if err != nil && !(f.Link != "" && errors.Is(err, errors.AlreadyExists)) {
-			return err
-		}
-	}
-	p.Report(status.Provisioning, "starting container")
-	return h.client.Start(ctx, name)
-}
-
 // result returns what was started.
 func (e *Environ) result(ctx context.Context, h *host, info hostInfo, p environs.StartInstanceParams) (environs.StartInstanceResult, error) {
 	i, err := h.client.Instance(ctx, nameOf(p.Owner))
@@ -245,14 +216,8 @@ func (e *Environ) resume(ctx context.Context, s settings, f found, p environs.St
 	if err != nil {
 		return none, err
 	}
-	if !f.instance.Ran() {
-		plan, err := e.planFor(ctx, s, info, p)
-		if err == nil {
-			err = boot(ctx, f.host, plan, p)
-		}
-		if err != nil {
-			return none, explainStart(f.host, err)
-		}
+	if err := e.finish(ctx, s, info, f, p); err != nil {
+		return none, explainStart(f.host, err)
 	}
 	r, err := e.result(ctx, f.host, info, p)
 	r.Existed = true
@@ -267,10 +232,9 @@ func explainStart(h *host, err error) error {
 	return h.explain(err)
 }
 
-// full reports whether an operation failed for want of room. LXD tells by its
-// text alone.
+// full reports whether LXD failed for want of room. It tells by its text alone.
 func full(err error) bool {
-	if !errors.Is(err, rest.ErrFailed) {
+	if err == nil || errors.Is(err, rest.ErrUnreachable) {
 		return false
 	}
 	for _, text := range []string{"no space left", "disk quota exceeded", "cannot allocate memory"} {

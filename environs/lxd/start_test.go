@@ -310,7 +310,7 @@ func TestDownloadsGoTheContainersWay(t *testing.T) {
 	if _, err := environ.StartInstance(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	sources := f.container("a").Files["/var/lib/slipway/install.json"].Content
+	sources := f.container("a").Config["cloud-init.user-data"]
 	for _, want := range []string{`"port": "17070"`, `"port": "17071"`} {
 		if !strings.Contains(sources, want) || strings.Contains(sources, "471") {
 			t.Errorf("the installer is told %s, want %s in it and no port from outside", sources, want)

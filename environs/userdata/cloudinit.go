@@ -142,7 +142,7 @@ func own(p Params, files []File) (mapping, error) {
 		writes = append(writes, writeFile(File{Path: "/etc/profile.d/slipway-proxy.sh", Mode: 0o644, Content: []byte(proxies)}))
 	}
 	for _, f := range files {
-		if !p.FilesLaid && f.Link == "" {
+		if f.Link == "" && !(p.AgentFileLaid && f.Path == AgentFilePath) {
 			writes = append(writes, writeFile(f))
 		}
 	}

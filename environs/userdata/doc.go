@@ -4,8 +4,9 @@
 // There are two ways, which agree on every path:
 //
 //   - an image with cloud-init gets the text that CloudInit returns. If the
-//     provider can write to the instance's disk first, it lays down Files
-//     itself (FilesLaid), and then the user data holds no secret at all;
+//     provider can write to the instance's disk, it lays down the agent file
+//     itself (AgentFileLaid), and then the user data holds no secret at all. The
+//     agent waits for it, so it may come after the boot has begun;
 //   - an image without cloud-init has Files and a static agent, at AgentPath,
 //     written to its disk (AgentLaid). With systemd nothing else is needed; any
 //     other init has to run Command.

@@ -63,9 +63,10 @@ type Params struct {
 	// AgentLaid says that the provider puts the agent at AgentPath, so that
 	// nothing is downloaded.
 	AgentLaid bool
-	// FilesLaid says that the provider writes Files to the disk before the first
-	// boot, so that they are not in the user data.
-	FilesLaid bool
+	// AgentFileLaid says that the provider writes the agent file to the disk
+	// itself, before the first boot or soon after, so that the user data holds
+	// nothing secret.
+	AgentFileLaid bool
 }
 
 // Command returns what runs the agent: for an init that this package does not

@@ -61,7 +61,7 @@ timezone: Etc/UTC
 func TestCloudInitIsAsApproved(t *testing.T) {
 	for name, p := range map[string]userdata.Params{
 		"everything.golden": {Config: instanceConfig()},
-		"laid.golden":       {Config: instanceConfig(), FilesLaid: true, AgentLaid: true},
+		"laid.golden":       {Config: instanceConfig(), AgentFileLaid: true, AgentLaid: true},
 	} {
 		got, err := userdata.CloudInit(p)
 		if err != nil {
@@ -133,7 +133,7 @@ func TestSecretsAreRootsAlone(t *testing.T) {
 	if !found {
 		t.Error("no file holds the password")
 	}
-	laid, err := userdata.CloudInit(userdata.Params{Config: instanceConfig(), FilesLaid: true})
+	laid, err := userdata.CloudInit(userdata.Params{Config: instanceConfig(), AgentFileLaid: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,15 +207,15 @@ func TestProxiesAreQuoted(t *testing.T) {
 		value := rapid.StringMatching(`[ -~]{1,30}`).Draw(t, "value")
 		c := instanceConfig()
 		c.Proxies, c.CloudInitUserData = config.Proxies{HTTPS: value}, ""
-		text, err := userdata.CloudInit(userdata.Params{Config: c, FilesLaid: true})
+		text, err := userdata.CloudInit(userdata.Params{Config: c, AgentFileLaid: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var data struct {
 			WriteFiles []struct{ Path, Content string } `yaml:"write_files"`
 		}
-		if err := yaml.Unmarshal(text, &data); err != nil || len(data.WriteFiles) != 1 {
-			t.Fatalf("user data with %d files, %v", len(data.WriteFiles), err)
+		if err := yaml.Unmarshal(text, &data); err != nil || len(data.WriteFiles) == 0 || data.WriteFiles[0].Path != "/etc/profile.d/slipway-proxy.sh" {
+			t.Fatalf("user data with %d files and not the proxies' first, %v", len(data.WriteFiles), err)
 		}
 		got, err := exec.Command(sh, "-c", data.WriteFiles[0].Content+`printf %s "$HTTPS_PROXY"`).Output()
 		if err != nil || string(got) != value {

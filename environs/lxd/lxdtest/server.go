@@ -47,6 +47,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	images     map[string]bool // by alias
+	disk       map[string]File // of every image
 	containers map[string]*Container
 	operations map[string]map[string]any
 	last       int
@@ -107,6 +108,13 @@ func (s *Server) Fail(f func(call string) *Failure) {
 	s.fail = f
 }
 
+// Disk says what is on the disks of new containers, by its path.
+func (s *Server) Disk(files map[string]File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk = maps.Clone(files)
+}
+
 // Calls returns the calls so far, as Fail is told of them.
 func (s *Server) Calls() []string {
 	s.mu.Lock()
@@ -153,6 +161,8 @@ func (s *Server) handler() http.Handler {
 		"GET /1.0/instances/{name}/state":  s.state,
 		"PUT /1.0/instances/{name}/state":  s.setState,
 		"POST /1.0/instances/{name}/files": s.putFile,
+		"GET /1.0/instances/{name}/files":  s.getDir,
+		"POST /1.0/instances/{name}/exec":  s.exec,
 		"GET /1.0/operations/{id}/wait":    s.wait,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, h) })
@@ -162,6 +172,12 @@ func (s *Server) handler() http.Handler {
 
 // begun is the result of a call that begins an operation.
 type begun struct{ failure string }
+
+// listing is a directory as a call's result.
+type listing struct {
+	mode  string
+	names []string
+}
 
 // answer makes one call and writes what came of it.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, h func(*http.Request) (any, *Failure)) {
@@ -202,6 +218,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h func(*http.Req
 	if failure != nil {
 		code = failure.Code
 		a = map[string]any{"type": "error", "error_code": failure.Code, "error": failure.Text}
+	}
+	if dir, ok := result.(listing); ok {
+		w.Header().Set("X-LXD-mode", dir.mode)
+		w.Header().Set("X-LXD-type", "directory")
+		a["metadata"] = dir.names
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -328,6 +349,7 @@ func (s *Server) create(r *http.Request) (any, *Failure) {
 		Name: asked.Name, Status: "Stopped", Config: asked.Config, Devices: asked.Devices, Profiles: asked.Profiles,
 		Alias: asked.Source.Alias, Files: map[string]File{"/": {Kind: "directory"}},
 	}
+	maps.Copy(s.containers[asked.Name].Files, s.disk)
 	return begun{}, nil
 }
 
@@ -403,4 +425,45 @@ func (s *Server) putFile(r *http.Request) (any, *Failure) {
 	}
 	c.Files[at] = File{Kind: r.Header.Get("X-LXD-type"), Mode: r.Header.Get("X-LXD-mode"), Content: string(content)}
 	return nil, nil
+}
+
+func (s *Server) getDir(r *http.Request) (any, *Failure) {
+	c, failure := s.named(r)
+	if failure != nil {
+		return nil, failure
+	}
+	at := r.URL.Query().Get("path")
+	dir, ok := c.Files[at]
+	if !ok {
+		return nil, &Failure{Code: http.StatusNotFound, Text: "Not Found"}
+	}
+	out := listing{mode: dir.Mode, names: []string{}}
+	for _, file := range slices.Sorted(maps.Keys(c.Files)) {
+		if path.Dir(file) == at && file != at {
+			out.names = append(out.names, path.Base(file))
+		}
+	}
+	return out, nil
+}
+
+// exec knows one command: chmod MODE PATH.
+func (s *Server) exec(r *http.Request) (any, *Failure) {
+	c, failure := s.named(r)
+	if failure != nil {
+		return nil, failure
+	}
+	var asked struct{ Command []string }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || len(asked.Command) == 0 {
+		return nil, &Failure{Code: http.StatusBadRequest, Text: "no command"}
+	}
+	if c.Status != "Running" {
+		return nil, &Failure{Code: http.StatusBadRequest, Text: "Instance is not running"}
+	}
+	if c.Files["/bin/chmod"].Kind == "" || len(asked.Command) != 3 {
+		return nil, &Failure{Text: "Command not found"}
+	}
+	file := c.Files[asked.Command[2]]
+	file.Mode = asked.Command[1]
+	c.Files[asked.Command[2]] = file
+	return begun{}, nil
 }

@@ -128,6 +128,8 @@ type answer struct {
 	Code      int             `json:"error_code"`
 	Error     string          `json:"error"`
 	Metadata  json.RawMessage `json:"metadata"`
+
+	header http.Header // the answer's own
 }
 
 // get reads what is at a path.
@@ -181,7 +183,7 @@ func (c *Client) call(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, unreachable(err)
 	}
-	var a answer
+	a := answer{header: response.Header}
 	if err := json.Unmarshal(text, &a); err != nil {
 		return answer{}, errors.Errorf("what answers is not LXD: %s", response.Status)
 	}

@@ -10,8 +10,10 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/juju/errors"
@@ -121,6 +123,58 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Body: io.NopCloser(strings.NewReader(f(r)))}, nil
 }
 
+// An operation that hangs is given up in the end, one that goes on is not.
+func TestOperationThatHangsIsGivenUp(t *testing.T) {
+	for name, goesOn := range map[string]bool{"hangs": false, "goes on": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				client := rest.NewOver("http://lxd", roundTripper(func(r *http.Request) string {
+					if r.Method == http.MethodPost {
+						return `{"type":"async","operation":"/1.0/operations/x"}`
+					}
+					<-time.After(2 * time.Second) // as long as the call asks LXD to wait
+					switch done := time.Since(began); {
+					case !goesOn:
+						return `{"type":"sync","metadata":{"status":"Running"}}`
+					case done > time.Hour:
+						return `{"type":"sync","metadata":{"status":"Success"}}`
+					default:
+						return fmt.Sprintf(`{"type":"sync","metadata":{"status":"Running","metadata":{"download_progress":"%d"}}}`, done)
+					}
+				}))
+				err := client.Create(t.Context(), rest.NewInstance{Name: "x"}, nil)
+				if goesOn != (err == nil) || err != nil && !errors.Is(err, rest.ErrUnreachable) {
+					t.Errorf("Create = %v", err)
+				}
+				if took := time.Since(began); !goesOn && took > 11*time.Minute {
+					t.Errorf("given up after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A daemon that takes a call and never answers is not waited for for ever.
+func TestCallThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		client := rest.NewOver("http://lxd", silent{})
+		_, err := client.Instances(t.Context())
+		if !errors.Is(err, rest.ErrUnreachable) || time.Since(began) != time.Minute {
+			t.Errorf("Instances = %v after %v, want ErrUnreachable after a minute", err, time.Since(began))
+		}
+	})
+}
+
+// silent never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
 func TestWriteFileMakesDirectories(t *testing.T) {
 	s := lxdtest.NewServer(t, "base")
 	c := newClient(t, rest.Config{Address: s.Address})
@@ -139,6 +193,16 @@ func TestWriteFileMakesDirectories(t *testing.T) {
 	}
 	if got := files["/a/l"]; got.Content != "/a/b" || got.Kind != "symlink" {
 		t.Errorf("link = %+v", got)
+	}
+	dir, err := c.Directory(t.Context(), "x", "/a")
+	if err != nil || dir.Mode != 0o755 || !slices.Equal(dir.Names, []string{"b", "l"}) {
+		t.Errorf("Directory = %+v, %v", dir, err)
+	}
+	if _, err := c.Directory(t.Context(), "x", "/z"); !errors.Is(err, errors.NotFound) {
+		t.Errorf("Directory that is not there = %v, want NotFound", err)
+	}
+	if err := c.Run(t.Context(), "x", "chmod", "0700", "/a"); !errors.Is(err, errors.NotValid) {
+		t.Errorf("Run in an instance that does not run = %v, want NotValid", err)
 	}
 	if err := c.WriteFile(t.Context(), "no", rest.File{Path: "/a", Content: bytes.NewReader(nil)}); !errors.Is(err, errors.NotFound) {
 		t.Errorf("WriteFile to no instance = %v, want NotFound", err)

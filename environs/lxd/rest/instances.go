@@ -2,12 +2,14 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,6 +104,12 @@ func (c *Client) setState(ctx context.Context, name string, change map[string]an
 	return c.operate(ctx, http.MethodPut, instancePath(name)+"/state", change, nil)
 }
 
+// Run runs a command in an instance that runs, and waits for its end. What it
+// prints and how it ended is not known.
+func (c *Client) Run(ctx context.Context, name string, command ...string) error {
+	return c.operate(ctx, http.MethodPost, instancePath(name)+"/exec", map[string]any{"command": command}, nil)
+}
+
 // Delete removes an instance that does not run. It returns an error satisfying
 // errors.NotFound if it is not there.
 func (c *Client) Delete(ctx context.Context, name string) error {
@@ -143,7 +151,7 @@ func (c *Client) WriteFile(ctx context.Context, name string, f File) error {
 	if !errors.Is(err, errors.NotFound) {
 		return err
 	}
-	if err := c.makeDir(ctx, name, path.Dir(f.Path)); err != nil {
+	if err := c.MakeDir(ctx, name, path.Dir(f.Path), 0o755); err != nil {
 		return err
 	}
 	return c.writeFile(ctx, name, f)
@@ -159,20 +167,42 @@ func (c *Client) writeFile(ctx context.Context, name string, f File) error {
 	return c.put(ctx, name, f.Path, kind, mode, content)
 }
 
-// makeDir makes a directory and those above it. One that is there stays as it
-// is.
-func (c *Client) makeDir(ctx context.Context, name, dir string) error {
+// MakeDir makes a directory on the disk of an instance, and those above it, for
+// root. One that is there stays as it is, its mode as well.
+func (c *Client) MakeDir(ctx context.Context, name, dir string, mode fs.FileMode) error {
 	if dir == "/" {
 		return nil
 	}
-	err := c.put(ctx, name, dir, "directory", 0o755, nil)
+	err := c.put(ctx, name, dir, "directory", mode, nil)
 	if !errors.Is(err, errors.NotFound) {
 		return err
 	}
-	if err := c.makeDir(ctx, name, path.Dir(dir)); err != nil {
+	if err := c.MakeDir(ctx, name, path.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	return c.put(ctx, name, dir, "directory", 0o755, nil)
+	return c.put(ctx, name, dir, "directory", mode, nil)
+}
+
+// Directory is a directory on the disk of an instance.
+type Directory struct {
+	Mode  fs.FileMode // permissions
+	Names []string    // of what is in it
+}
+
+// Directory returns a directory on the disk of an instance, or an error
+// satisfying errors.NotFound.
+func (c *Client) Directory(ctx context.Context, name, dir string) (Directory, error) {
+	a, err := c.call(ctx, request{method: http.MethodGet, path: instancePath(name) + "/files", query: url.Values{"path": {dir}}})
+	if err != nil {
+		return Directory{}, errors.Annotatef(err, "cannot look at %s", dir)
+	}
+	var out Directory
+	mode, err := strconv.ParseUint(a.header.Get("X-Lxd-Mode"), 8, 32)
+	if err == nil {
+		err = json.Unmarshal(a.Metadata, &out.Names)
+	}
+	out.Mode = fs.FileMode(mode).Perm()
+	return out, errors.Annotatef(err, "cannot understand LXD: directory %s", dir)
 }
 
 // fileTimeout bounds the writing of one file.

@@ -16,6 +16,10 @@ import (
 // of its progress is asked for that often.
 const waitSeconds = 2
 
+// stallTimeout is how long an operation may go on without any news of it. It is
+// longer than anything that LXD does in silence, such as to copy a large image.
+const stallTimeout = 10 * time.Minute
+
 // operation is something that LXD does in the background.
 type operation struct {
 	Status   string         `json:"status"` // Pending, Running, Success, Failure and so on
@@ -35,8 +39,10 @@ func (c *Client) operate(ctx context.Context, method, path string, body any, pro
 	return c.wait(ctx, a.Operation, progress)
 }
 
-// wait returns when an operation has ended.
+// wait returns when an operation has ended, or there has been no news of it for
+// too long: then with an error satisfying ErrUnreachable.
 func (c *Client) wait(ctx context.Context, path string, progress func(string)) error {
+	heard := time.Now()
 	for last := ""; ; {
 		a, err := c.call(ctx, request{
 			method: http.MethodGet, path: path + "/wait", query: url.Values{"timeout": {fmt.Sprint(waitSeconds)}},
@@ -58,9 +64,14 @@ func (c *Client) wait(ctx context.Context, path string, progress func(string)) e
 		case "Failure", "Cancelled":
 			return failure(op)
 		}
-		if text := op.progress(); text != "" && text != last && progress != nil {
-			last = text
-			progress(text)
+		if text := op.progress(); text != "" && text != last {
+			last, heard = text, time.Now()
+			if progress != nil {
+				progress(text)
+			}
+		}
+		if silent := time.Since(heard); silent > stallTimeout {
+			return unreachable(errors.Errorf("no end and no progress of an operation for %v", silent.Round(time.Second)))
 		}
 	}
 }

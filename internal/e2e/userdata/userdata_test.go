@@ -35,7 +35,7 @@ import (
 func TestCloudInitAcceptsUserData(t *testing.T) {
 	for name, p := range map[string]userdata.Params{
 		"everything": {Config: instanceConfig()},
-		"laid":       {Config: instanceConfig(), FilesLaid: true, AgentLaid: true},
+		"laid":       {Config: instanceConfig(), AgentFileLaid: true, AgentLaid: true},
 	} {
 		text, err := userdata.CloudInit(p)
 		if err != nil {

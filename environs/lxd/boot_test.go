@@ -1,0 +1,126 @@
+package lxd_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/lxd"
+	"github.com/slipway-project/slipway/environs/lxd/lxdtest"
+)
+
+const (
+	dataDir   = "/var/lib/slipway"
+	agentFile = dataDir + "/agent.yaml"
+)
+
+// late are settings with which a container runs before its disk is written to.
+var late = map[string]any{lxd.HasAgentKey: true}
+
+// LXD has a start wait for a second after something was written to the disk, so
+// that is done first only where the boot needs it.
+func TestDiskIsWrittenAfterTheStartIfTheBootDoesNotNeedIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		attrs map[string]any
+		late  bool
+		files int // that are not directories
+	}{
+		"neither cloud-init nor the agent": {nil, false, 4},
+		"the agent":                        {late, true, 1},
+		"cloud-init":                       {map[string]any{lxd.CloudInitKey: true}, true, 2},
+		"both":                             {map[string]any{lxd.CloudInitKey: true, lxd.HasAgentKey: true}, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, c.attrs, "a")
+			id := string(f.start(f.params("0", "")).ID)
+			calls := f.servers["a"].Calls()
+			start := slices.Index(calls, "PUT /1.0/instances/"+id+"/state")
+			write := slices.Index(calls, "POST /1.0/instances/"+id+"/files")
+			if start < 0 || write < 0 || (start < write) != c.late {
+				t.Errorf("started by call %d, written to from call %d on, want the start first: %v", start, write, c.late)
+			}
+			files := 0
+			for _, file := range f.container("a").Files {
+				if file.Kind != "directory" {
+					files++
+				}
+			}
+			if files != c.files {
+				t.Errorf("%d files on the disk, want %d", files, c.files)
+			}
+			if got := f.container("a").Files[dataDir].Mode; got != "0700" {
+				t.Errorf("%s has mode %s, want 0700", dataDir, got)
+			}
+		})
+	}
+}
+
+// Nobody in a container that runs may read the agent file while it is written.
+func TestOpenDirectoryIsClosedFirst(t *testing.T) {
+	disk := map[string]lxdtest.File{
+		"/": {Kind: "directory"}, "/var": {Kind: "directory"}, "/var/lib": {Kind: "directory"}, "/bin": {Kind: "directory"},
+		dataDir: {Kind: "directory", Mode: "0755"},
+	}
+	f := newFixture(t, late, "a")
+	f.servers["a"].Disk(disk)
+	if _, err := f.environ.StartInstance(t.Context(), f.params("0", "")); err == nil || environs.ClassOf(err) != environs.Permanent || !strings.Contains(err.Error(), "0700") {
+		t.Errorf("StartInstance where the directory stays open = %v, want a permanent error", err)
+	}
+	if got := f.servers["a"].Containers(); len(got) != 0 {
+		t.Errorf("%d containers are left", len(got))
+	}
+	disk["/bin/chmod"] = lxdtest.File{Kind: "file"}
+	f.servers["a"].Disk(disk)
+	f.start(f.params("0", ""))
+	if got := f.container("a").Files; got[dataDir].Mode != "0700" || got[agentFile].Mode != "0600" {
+		t.Errorf("directory %+v, agent file with mode %s", got[dataDir], got[agentFile].Mode)
+	}
+}
+
+// A start that was cut off before the agent file was there is finished; a file
+// that the agent may have changed is left alone.
+func TestAgentFileIsWrittenOnce(t *testing.T) {
+	f := newFixture(t, late, "a")
+	p := f.params("0", "")
+	f.start(p)
+	c := f.container("a")
+	whole := c.Files[agentFile]
+	c.Files[agentFile] = lxdtest.File{Kind: "file", Content: "the agent's own"}
+	f.servers["a"].Put(c)
+	f.start(p)
+	if got := f.container("a").Files[agentFile]; got.Content != "the agent's own" {
+		t.Error("the agent's own file was replaced")
+	}
+	for _, path := range []string{agentFile, dataDir} {
+		delete(c.Files, path)
+		f.servers["a"].Put(c)
+		f.start(p)
+		if got := f.container("a").Files[agentFile]; got != whole {
+			t.Errorf("without %s: agent file %+v", path, got)
+		}
+	}
+	c.Status = "Stopped"
+	delete(c.Files, agentFile)
+	f.servers["a"].Put(c)
+	f.start(p)
+	if got := f.container("a"); got.Status != "Stopped" || got.Files[agentFile].Content != "" {
+		t.Errorf("a container that somebody stopped is %s", got.Status)
+	}
+}
+
+func TestFailedWriteAfterTheStartLeavesNothing(t *testing.T) {
+	f := newFixture(t, late, "a", "b")
+	f.servers["a"].Fail(func(call string) *lxdtest.Failure {
+		if strings.HasSuffix(call, "/files") {
+			return &lxdtest.Failure{Code: 500, Text: "write /var/lib/slipway/agent.yaml: no space left on device"}
+		}
+		return nil
+	})
+	if i := f.start(f.params("0", "")); i.Zone() != "b" {
+		t.Errorf("machine 0 is in zone %q, want b, which has room", i.Zone())
+	}
+	if got := f.servers["a"].Containers(); len(got) != 0 {
+		t.Errorf("%d containers are left", len(got))
+	}
+}
