@@ -3,10 +3,10 @@ package api_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/juju/errors"
@@ -15,6 +15,8 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/apitest"
 	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/internal/memnet"
+	"github.com/slipway-project/slipway/internal/testport"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/rpc"
 )
@@ -35,22 +37,11 @@ func open(t *testing.T, info api.Info, o api.DialOptions) *api.Conn {
 	return conn
 }
 
-// unusedAddr returns an address on which nothing listens.
-func unusedAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func within(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s did not happen in time", what)
 	}
 }
@@ -58,7 +49,7 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 func TestOpenLogsInAndKeepsTheAddresses(t *testing.T) {
 	s := apitest.NewServer(t, apitest.Options{})
 	info := infoOf(s)
-	info.Addrs = []string{unusedAddr(t), s.Addr}
+	info.Addrs = []string{testport.Refusing(t), s.Addr}
 	conn := open(t, info, api.DialOptions{})
 	if conn.Addr() != s.Addr || !slices.Equal(conn.Addrs(), []string{s.Addr}) {
 		t.Errorf("address %s of %v, want %s", conn.Addr(), conn.Addrs(), s.Addr)
@@ -120,7 +111,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"unknown model", unknown, func(*api.Info) {}, kind.ModelNotFound, `unknown model: "u"`},
 		{"unknown model is not found", unknown, func(*api.Info) {}, errors.NotFound, `unknown model: "u"`},
 		{"another model answers", mixed, func(*api.Info) {}, nil, `model "other" instead of`},
-		{"nobody there", good, func(i *api.Info) { i.Addrs = []string{unusedAddr(t)} }, nil, "connection refused"},
+		{"nobody there", good, func(i *api.Info) { i.Addrs = []string{testport.Refusing(t)} }, nil, "connection refused"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -138,16 +129,30 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestOpenGivesUpInTime(t *testing.T) {
-	s := apitest.NewServer(t, apitest.Options{})
-	s.Handle("Admin.Login", func(ctx context.Context, _ apitest.Request) (any, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+// inMemory runs a test with a clock of its own and a server in memory, whose
+// connections NetDial makes.
+func inMemory(t *testing.T, f func(t *testing.T, s *apitest.Server, o api.DialOptions)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		f(t, apitest.NewServer(t, apitest.Options{Listener: l}), api.DialOptions{NetDial: l.Dial})
 	})
-	_, err := api.Open(t.Context(), infoOf(s), api.DialOptions{Timeout: 50 * time.Millisecond})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Open = %v, want DeadlineExceeded", err)
-	}
+}
+
+func hang(ctx context.Context, _ apitest.Request) (any, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestOpenGivesUpInTime(t *testing.T) {
+	inMemory(t, func(t *testing.T, s *apitest.Server, o api.DialOptions) {
+		s.Handle("Admin.Login", hang)
+		o.Timeout = time.Minute
+		start := time.Now()
+		_, err := api.Open(t.Context(), infoOf(s), o)
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != o.Timeout {
+			t.Errorf("Open = %v after %v, want DeadlineExceeded after %v", err, took, o.Timeout)
+		}
+	})
 }
 
 func TestCallsKeepTheKindOfTheirErrors(t *testing.T) {
@@ -167,34 +172,36 @@ func TestCallsKeepTheKindOfTheirErrors(t *testing.T) {
 }
 
 func TestACallThatIsNotAnsweredEnds(t *testing.T) {
-	s := apitest.NewServer(t, apitest.Options{})
-	s.Handle("Client.FullStatus", func(ctx context.Context, _ apitest.Request) (any, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	inMemory(t, func(t *testing.T, s *apitest.Server, o api.DialOptions) {
+		s.Handle("Client.FullStatus", hang)
+		o.CallTimeout = 3 * time.Minute
+		conn := open(t, infoOf(s), o)
+		start := time.Now()
+		err := conn.Call(t.Context(), rpc.Request{Type: "Client", Version: 1, Method: "FullStatus"}, nil, nil)
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer to Client.FullStatus") || took != o.CallTimeout {
+			t.Errorf("Call = %v after %v, want one that says what was not answered", err, took)
+		}
 	})
-	conn := open(t, infoOf(s), api.DialOptions{CallTimeout: 20 * time.Millisecond})
-	err := conn.Call(t.Context(), rpc.Request{Type: "Client", Version: 1, Method: "FullStatus"}, nil, nil)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer to Client.FullStatus") {
-		t.Errorf("Call = %v, want one that says what was not answered", err)
-	}
 }
 
 func TestAServerThatDoesNotAnswerPingsIsLeft(t *testing.T) {
-	s := apitest.NewServer(t, apitest.Options{})
-	pinged := make(chan struct{}, 100)
-	s.Handle("Pinger.Ping", func(ctx context.Context, _ apitest.Request) (any, error) {
-		pinged <- struct{}{}
-		if len(pinged) < 3 {
-			return nil, nil
+	inMemory(t, func(t *testing.T, s *apitest.Server, o api.DialOptions) {
+		pinged := make(chan struct{}, 100)
+		s.Handle("Pinger.Ping", func(ctx context.Context, r apitest.Request) (any, error) {
+			pinged <- struct{}{}
+			if len(pinged) < 3 {
+				return nil, nil
+			}
+			return hang(ctx, r)
+		})
+		o.PingInterval, o.PingTimeout = time.Minute, 20*time.Second
+		start := time.Now()
+		conn := open(t, infoOf(s), o)
+		<-conn.Broken()
+		if took := time.Since(start); len(pinged) != 3 || took != 3*o.PingInterval+o.PingTimeout {
+			t.Errorf("the connection ended after %d pings and %v, want 3 and %v", len(pinged), took, 3*o.PingInterval+o.PingTimeout)
 		}
-		<-ctx.Done()
-		return nil, ctx.Err()
 	})
-	conn := open(t, infoOf(s), api.DialOptions{PingInterval: 5 * time.Millisecond, PingTimeout: 50 * time.Millisecond})
-	within(t, "the end of the connection", conn.Broken())
-	if len(pinged) < 3 {
-		t.Errorf("%d pings, want 3", len(pinged))
-	}
 }
 
 func TestPasswordsAreNotPrinted(t *testing.T) {

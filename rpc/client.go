@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -58,7 +59,8 @@ type Client struct {
 }
 
 // Dial connects to a server. An answer other than a websocket's is an error
-// that names the HTTP status, and satisfies errors.NotFound for status 404.
+// that names the HTTP status, and satisfies errors.NotFound for status 404. What
+// has not come in time is an error satisfying context.DeadlineExceeded.
 func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 	cfg = cfg.withDefaults()
 	d := websocket.Dialer{
@@ -73,7 +75,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 	ws, answer, err := d.DialContext(ctx, cfg.URL, cfg.Header)
 	if err != nil {
 		if answer == nil {
-			return nil, errors.Annotatef(err, "cannot connect to %s", cfg.URL)
+			return nil, errors.Annotatef(late(ctx, err), "cannot connect to %s", cfg.URL)
 		}
 		if answer.StatusCode == http.StatusNotFound {
 			return nil, errors.NotFoundf("API at %s", cfg.URL)
@@ -84,6 +86,19 @@ func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 	c := &Client{ws: ws, writeTimeout: cfg.WriteTimeout, pending: make(map[uint64]chan []byte)}
 	c.tomb.Go(c.read)
 	return c, nil
+}
+
+// late returns the failure to connect as the error of ctx if that is why: the
+// deadline of ctx is one of the socket's too, which may notice it first.
+func late(ctx context.Context, err error) error {
+	why := ctx.Err()
+	if why == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		why = context.DeadlineExceeded
+	}
+	if why == nil || errors.Is(err, why) {
+		return err
+	}
+	return errors.Annotate(why, err.Error())
 }
 
 // Call sends a request and waits for its reply, which it decodes into result.

@@ -12,19 +12,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/juju/errors"
 	"go.uber.org/goleak"
 
+	"github.com/slipway-project/slipway/internal/memnet"
 	"github.com/slipway-project/slipway/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 type echo struct {
 	Text string `json:"the-text"`
@@ -107,8 +109,18 @@ type server struct {
 
 func newServer(t testing.TB, cfg rpc.ConnConfig) *server {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newServerAt(t, l, cfg)
+}
+
+// newServerAt is newServer on a listener, which it closes.
+func newServerAt(t testing.TB, l net.Listener, cfg rpc.ConnConfig) *server {
+	t.Helper()
 	s := &server{service: newService(), conns: make(chan *rpc.Conn, 100)}
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -120,7 +132,8 @@ func newServer(t testing.TB, cfg rpc.ConnConfig) *server {
 		}
 		c.Start(root{s.service})
 		s.conns <- c
-	}))
+	})}}
+	h.Start()
 	t.Cleanup(func() {
 		h.Close()
 		for {
@@ -357,23 +370,39 @@ func TestSilentPeerIsDropped(t *testing.T) {
 }
 
 func TestAnsweringPingsKeepsTheConnection(t *testing.T) {
-	s := newServer(t, rpc.ConnConfig{PingInterval: 10 * time.Millisecond, PeerTimeout: 2 * time.Second})
-	ws := s.raw(t)
-	pings := make(chan struct{}, 1000)
-	answer := ws.PingHandler()
-	ws.SetPingHandler(func(data string) error {
-		pings <- struct{}{}
-		return answer(data)
-	})
-	go func() { _, _, _ = ws.ReadMessage() }()
-	c := <-s.conns
-	for range 20 {
-		await(t, "ping", pings)
-	}
-	select {
-	case <-c.Dead():
-		t.Errorf("a connection that answers pings has ended: %v", c.Wait())
-	default:
+	for name, answers := range map[string]bool{"answered": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := memnet.Listen()
+				s := newServerAt(t, l, rpc.ConnConfig{PingInterval: time.Minute, PeerTimeout: 3 * time.Minute})
+				ws, _, err := (&websocket.Dialer{NetDialContext: l.Dial}).Dial(s.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer ws.Close()
+				pings, answer := make(chan struct{}, 1000), ws.PingHandler()
+				ws.SetPingHandler(func(data string) error {
+					pings <- struct{}{}
+					if !answers {
+						return nil
+					}
+					return answer(data)
+				})
+				go func() { _, _, _ = ws.ReadMessage() }()
+				c := <-s.conns
+				s.conns <- c // for the end of the test
+				select {
+				case <-c.Dead():
+					if answers {
+						t.Errorf("a connection that answers pings has ended: %v", c.Wait())
+					}
+				case <-time.After(time.Hour):
+					if !answers || len(pings) < 59 {
+						t.Errorf("the connection goes on after an hour and %d pings", len(pings))
+					}
+				}
+			})
+		})
 	}
 }
 
@@ -479,6 +508,44 @@ func TestDialNamesTheAnswer(t *testing.T) {
 	if _, err := rpc.Dial(t.Context(), rpc.DialConfig{URL: s.url + "/nowhere"}); !errors.Is(err, errors.NotFound) {
 		t.Errorf("Dial of an unknown path = %v, want not found", err)
 	}
+}
+
+// TestDialSaysThatItWasTooLate has servers that take a connection and say nothing.
+func TestDialSaysThatItWasTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		for _, config := range []rpc.DialConfig{{URL: "ws://a:1"}, {URL: "ws://a:1", Timeout: time.Hour}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			config.NetDial = l.Dial
+			done := make(chan error, 2)
+			go func() {
+				_, err := rpc.Dial(ctx, config)
+				done <- err
+			}()
+			go func() {
+				_, err := rpc.DialStream(ctx, config)
+				done <- err
+			}()
+			for range 2 {
+				c, err := l.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+			for range 2 {
+				if err := <-done; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cannot connect") {
+					t.Errorf("connecting to a silent server = %v, want its time's end", err)
+				}
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := rpc.Dial(ctx, rpc.DialConfig{URL: "ws://a:1", NetDial: l.Dial}); !errors.Is(err, context.Canceled) {
+			t.Errorf("connecting without time = %v, want %v", err, context.Canceled)
+		}
+	})
 }
 
 func TestManyClientsAtOnce(t *testing.T) {

@@ -63,7 +63,7 @@ func DialStream(ctx context.Context, cfg DialConfig) (*Stream, error) {
 		return nil, errors.Errorf("cannot connect: server answered %s", answer.Status)
 	}
 	if err != nil {
-		return nil, errors.Annotate(err, "cannot connect")
+		return nil, errors.Annotate(late(ctx, err), "cannot connect")
 	}
 	return newStream(ws), nil
 }

@@ -73,7 +73,8 @@ type Server struct {
 
 // Options say what is unusual about a server. The zero value is usable.
 type Options struct {
-	NotAfter time.Time // of the certificate; zero means in an hour
+	NotAfter time.Time    // of the certificate; zero means in an hour
+	Listener net.Listener // with a *net.TCPAddr; the server closes it; nil means one on loopback
 }
 
 // NewServer returns a running server that lets UserTag log in with Password, and
@@ -86,6 +87,10 @@ func NewServer(t testing.TB, o Options) *Server {
 	ca, leaf := certificates(t, o.NotAfter)
 	s := &Server{CACert: ca, password: Password, handlers: make(map[string]Handler), conns: make(map[*rpc.Conn]bool)}
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	if o.Listener != nil {
+		_ = s.http.Listener.Close() // nobody knows it
+		s.http.Listener = o.Listener
+	}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are expected
 	s.http.TLS = &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS12}
 	s.http.StartTLS()

@@ -3,7 +3,6 @@ package mongo_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/juju/errors"
 	driverbson "gopkg.in/mgo.v2/bson"
 
+	"github.com/slipway-project/slipway/internal/testport"
 	"github.com/slipway-project/slipway/store"
 	"github.com/slipway-project/slipway/store/mongo"
 	"github.com/slipway-project/slipway/store/mongo/mongotest"
@@ -64,13 +64,8 @@ func TestOpenRefusesInOneLine(t *testing.T) {
 }
 
 func TestOpenWithoutAServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, err = mongo.Open(deadline(t), mongo.Config{URL: "mongodb://" + addr + "/slipway", Collections: collections})
+	addr := testport.Refusing(t)
+	_, err := mongo.Open(deadline(t), mongo.Config{URL: "mongodb://" + addr + "/slipway", Collections: collections})
 	if err == nil || !strings.Contains(err.Error(), "cannot reach MongoDB at "+addr) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("Open = %v, want where and why it fails", err)
 	}

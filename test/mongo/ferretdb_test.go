@@ -14,6 +14,7 @@ import (
 	"gopkg.in/mgo.v2"
 	driverbson "gopkg.in/mgo.v2/bson"
 
+	"github.com/slipway-project/slipway/internal/testport"
 	"github.com/slipway-project/slipway/store"
 	slipway "github.com/slipway-project/slipway/store/mongo"
 	"github.com/slipway-project/slipway/store/mongo/bson"
@@ -24,10 +25,7 @@ import (
 // its data in a temporary folder: with mode=memory it hangs.
 func ferret(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	addr := l.Addr().String()
-	check(t, l.Close()) // FerretDB wants to listen itself
+	addr := testport.Free(t, 1)[0] // FerretDB wants to listen itself
 	f, err := ferretdb.New(&ferretdb.Config{
 		Listener:  ferretdb.ListenerConfig{TCP: addr},
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),

@@ -4,7 +4,6 @@ package ha_test
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/api/modelmanager"
+	"github.com/slipway-project/slipway/internal/testport"
 )
 
 // cluster is a site of two controllers.
@@ -24,23 +24,11 @@ type cluster struct {
 	addrs [2]string
 }
 
-// freeAddress returns an address that nobody listens on, for a process that has
-// to come back at the same one.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // newCluster starts a store and two controllers.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir()}
-	c.addrs = [2]string{freeAddress(t), freeAddress(t)}
+	c.addrs = [2]string(testport.Free(t, 2))
 	pass, first, second, file := c.path("pass"), c.path("first"), c.path("second"), c.path("join")
 	if err := os.WriteFile(pass, []byte("correct horse battery staple\n"), 0o600); err != nil {
 		t.Fatal(err)

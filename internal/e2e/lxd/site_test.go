@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-project/slipway/internal/testport"
 )
 
 // patience is how long anything may take on a machine that is busy.
@@ -101,7 +102,7 @@ func newSiteWith(t *testing.T, flags ...string) *site {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	address := freeAddress(t)
+	address := testport.Free(t, 1)[0] // LXD is told where the API is, and not told anew
 	s := &site{T: t, dir: dir, bin: bin, project: daemon.project(t)}
 	data := filepath.Join(dir, "site")
 	s.controller = process{name: "controllerd", log: filepath.Join(dir, "controllerd.log"), args: []string{
@@ -138,18 +139,6 @@ func (s *site) dump() {
 		text, _ := os.ReadFile(p.log)
 		s.Logf("%s said at last:\n%s", p.name, text[max(0, len(text)-4000):])
 	}
-}
-
-// freeAddress returns an address of loopback that nobody listens on: LXD is told
-// where the API is and cannot be told anew, so it has to stay there.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // try runs the operator's command.
