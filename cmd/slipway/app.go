@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 )
 
@@ -72,6 +73,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case ctx.Err() != nil:
 		line = "interrupted"
+	case errors.Is(err, kind.ActionBlocked):
+		line += ` (see "slipway disabled-commands")`
 	case errors.Is(err, errUsage):
 		line += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 	}
@@ -138,6 +141,10 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 		a.hostsCommand(), a.showHostCommand(), a.addHostCommand(), a.removeHostCommand(), a.hostCommand(),
 		a.importHostsCommand(), a.exportHostsCommand(),
 		a.addSpaceCommand(), a.addSubnetCommand(), a.spacesCommand(), a.subnetsCommand(),
+		a.createStoragePoolCommand(), a.storagePoolsCommand(), a.removeStoragePoolCommand(),
+		a.disableCommandCommand(), a.enableCommandCommand(), a.disabledCommandsCommand(),
+		a.annotateCommand(), a.annotationsCommand(),
+		a.sshKeysCommand(), a.addSSHKeyCommand(), a.removeSSHKeyCommand(),
 		a.imageMetadataCommand(), a.uploadAgentCommand(), a.upgradeAgentsCommand(), a.controllerConfigCommand(),
 		a.versionCommand(),
 	)

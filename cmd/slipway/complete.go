@@ -12,13 +12,18 @@ import (
 // completionTimeout bounds how long the shell is kept waiting.
 const completionTimeout = 2 * time.Second
 
-// completeMachines offers the ids of the model's machines.
-func (a *app) completeMachines(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completionContext returns the context of a completion, which ends soon.
+func completionContext(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(parent, completionTimeout)
+	return context.WithTimeout(parent, completionTimeout)
+}
+
+// completeMachines offers the ids of the model's machines.
+func (a *app) completeMachines(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := completionContext(cmd)
 	defer cancel()
 	view, err := a.status(ctx, nil)
 	if err != nil {

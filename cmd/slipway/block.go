@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/api/block"
+)
+
+// blockKinds are the sets of commands that can be disabled, in the order in which
+// they are shown, and what the controller calls them.
+var blockKinds = []struct{ set, kind, what string }{
+	{"destroy-model", "BlockDestroy", "destroy-model"},
+	{"remove-object", "BlockRemove", "remove-machine"},
+	{"all", "BlockChange", "every command that changes the model"},
+}
+
+// blockKind returns what the controller calls a set of commands.
+func blockKind(set string) (string, error) {
+	var sets []string
+	for _, k := range blockKinds {
+		if k.set == set {
+			return k.kind, nil
+		}
+		sets = append(sets, k.set)
+	}
+	return "", usagef("%q is no set of commands: use %s", set, strings.Join(sets, ", "))
+}
+
+// completeBlocks offers the sets of commands.
+func completeBlocks(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var sets []cobra.Completion
+	for _, k := range blockKinds {
+		if len(args) == 0 {
+			sets = append(sets, cobra.CompletionWithDesc(k.set, k.what))
+		}
+	}
+	return sets, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) disableCommandCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "disable-command SET [MESSAGE...]",
+		Short: "Keep people from changing the model, removing its machines, or destroying it",
+		Long: `Disable a set of commands in the model, for everybody, until enable-command:
+
+  destroy-model   the model is not destroyed
+  remove-object   machines are not removed, unless by force
+  all             nothing is changed, unless machines are removed by force
+
+Whoever tries is told the message.`,
+		Example: `  slipway disable-command remove-object until the audit is over
+  slipway disable-command all`,
+		Args:              takes(1, -1),
+		ValidArgsFunction: completeBlocks,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			kind, err := blockKind(args[0])
+			if err != nil {
+				return err
+			}
+			conn, _, err := a.openModel(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.Close() // nothing is under way
+			if err := block.New(conn).SwitchOn(ctx, kind, strings.Join(args[1:], " ")); err != nil {
+				return saying(err, "cannot disable %s", args[0])
+			}
+			fmt.Fprintf(a.stdout, "disabled %s\n", args[0])
+			return nil
+		}),
+	}
+}
+
+func (a *app) enableCommandCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "enable-command SET",
+		Short: "Let people do again what disable-command keeps them from",
+		Long: `Enable a set of commands in the model again: destroy-model, remove-object or all
+(see "slipway disable-command --help").`,
+		Example:           `  slipway enable-command all`,
+		Args:              takes(1, 1),
+		ValidArgsFunction: completeBlocks,
+		RunE: a.do(func(ctx context.Context, args []string) error {
+			kind, err := blockKind(args[0])
+			if err != nil {
+				return err
+			}
+			conn, _, err := a.openModel(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.Close() // nothing is under way
+			if err := block.New(conn).SwitchOff(ctx, kind); err != nil {
+				return saying(err, "cannot enable %s", args[0])
+			}
+			fmt.Fprintf(a.stdout, "enabled %s\n", args[0])
+			return nil
+		}),
+	}
+}
+
+// blockView is a set of commands that is disabled, as people see it.
+type blockView struct {
+	Set     string `json:"command-set"`
+	Message string `json:"message,omitempty"`
+}
+
+func (a *app) disabledCommandsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "disabled-commands", Short: "Show what disable-command keeps people from", Aliases: []string{"list-disabled-commands"},
+		Example: `  slipway disabled-commands
+  slipway disabled-commands --format json`,
+		Args: takes(0, 0),
+	}
+	f := formatFlag(cmd)
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		conn, _, err := a.openModel(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close() // nothing is under way
+		on, err := block.New(conn).List(ctx)
+		if err != nil {
+			return saying(err, "cannot list disabled commands")
+		}
+		view := []blockView{}
+		table := [][]string{{"Disabled", "Message"}}
+		for _, k := range blockKinds {
+			for _, b := range on {
+				if b.Type == k.kind {
+					view = append(view, blockView{k.set, b.Message})
+					table = append(table, []string{k.set, b.Message})
+				}
+			}
+		}
+		return show(a.stdout, *f, map[string]any{"disabled-commands": view}, func(w io.Writer) {
+			if len(on) == 0 {
+				fmt.Fprintln(w, "no commands are disabled")
+				return
+			}
+			rows(w, table)
+		})
+	})
+	return cmd
+}
