@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path"
 	"slices"
 
 	"github.com/juju/errors"
@@ -39,17 +38,10 @@ func boot(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams)
 func (e *Environ) finish(ctx context.Context, s settings, info hostInfo, f found, p environs.StartInstanceParams) error {
 	step := boot
 	if f.instance.Ran() {
-		if !s.late() || f.instance.Status != rest.Running {
+		if !half(f.instance) || f.instance.Status != rest.Running {
 			return nil
 		}
-		dir, err := f.host.client.Directory(ctx, f.instance.Name, userdata.DataDir)
-		if err == nil && slices.Contains(dir.Names, path.Base(userdata.AgentFilePath)) {
-			return nil // it is written last
-		}
-		if err != nil && !errors.Is(err, errors.NotFound) {
-			return err
-		}
-		step = fill
+		step = fill // again: the agent cannot have logged in yet
 	}
 	pl, err := e.planFor(ctx, s, info, p)
 	if err != nil {
@@ -63,7 +55,7 @@ func start(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams
 	return h.client.Start(ctx, pl.container.Name)
 }
 
-// fill writes to a container's disk, the agent file last.
+// fill writes to a container's disk, and notes that it has.
 func fill(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams) error {
 	p.Report(status.Provisioning, "writing the agent's files")
 	name := pl.container.Name
@@ -80,13 +72,16 @@ func fill(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams)
 			return err
 		}
 	}
-	for _, f := range slices.Backward(pl.files) {
+	for _, f := range pl.files {
 		err := h.client.WriteFile(ctx, name, rest.File{Path: f.Path, Mode: f.Mode, Content: bytes.NewReader(f.Content), Link: f.Link})
 		if err != nil && !(f.Link != "" && errors.Is(err, errors.AlreadyExists)) {
 			return err
 		}
 	}
-	return nil
+	if !pl.late {
+		return nil
+	}
+	return h.client.SetConfig(ctx, name, map[string]string{writtenKey: "true"})
 }
 
 // keep makes the directory that the agent file will be in, for root alone. In a

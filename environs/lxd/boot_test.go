@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/lxd/lxdtest"
@@ -78,29 +79,32 @@ func TestOpenDirectoryIsClosedFirst(t *testing.T) {
 	}
 }
 
-// A start that was cut off before the agent file was there is finished; a file
-// that the agent may have changed is left alone.
-func TestAgentFileIsWrittenOnce(t *testing.T) {
+// A container whose disk is not written to yet is not taken for a sound one; the
+// same start finishes it, and leaves alone what the agent may have changed since.
+func TestStartThatWasCutOffBeforeTheWriteIsFinished(t *testing.T) {
+	const written = "user.slipway-written"
 	f := newFixture(t, late, "a")
 	p := f.params("0", "")
 	f.start(p)
 	c := f.container("a")
 	whole := c.Files[agentFile]
+	if c.Config[written] != "true" {
+		t.Errorf("%s = %q", written, c.Config[written])
+	}
 	c.Files[agentFile] = lxdtest.File{Kind: "file", Content: "the agent's own"}
 	f.servers["a"].Put(c)
-	f.start(p)
-	if got := f.container("a").Files[agentFile]; got.Content != "the agent's own" {
-		t.Error("the agent's own file was replaced")
+	if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile].Content != "the agent's own" {
+		t.Errorf("nonce %q, or the agent's own file was replaced", i.Nonce)
 	}
-	for _, path := range []string{agentFile, dataDir} {
-		delete(c.Files, path)
-		f.servers["a"].Put(c)
-		f.start(p)
-		if got := f.container("a").Files[agentFile]; got != whole {
-			t.Errorf("without %s: agent file %+v", path, got)
-		}
+	c.Config[written] = "false"
+	f.servers["a"].Put(c)
+	if all, err := f.environ.AllInstances(t.Context()); err != nil || len(all) != 1 || all[0].Nonce != "" || all[0].Status != status.Provisioning {
+		t.Errorf("AllInstances = %+v, %v, want no nonce", all, err)
 	}
-	c.Status = "Stopped"
+	if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile] != whole {
+		t.Errorf("nonce %q, agent file %+v", i.Nonce, f.container("a").Files[agentFile])
+	}
+	c.Status, c.Config[written] = "Stopped", "false"
 	delete(c.Files, agentFile)
 	f.servers["a"].Put(c)
 	f.start(p)

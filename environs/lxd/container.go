@@ -26,6 +26,13 @@ import (
 // keyPrefix starts the keys of LXD's configuration that are for users.
 const keyPrefix = "user."
 
+// writtenKey says, of a container that is started first, whether its disk has been
+// written to since.
+const writtenKey = keyPrefix + "slipway-written"
+
+// half reports whether a container runs whose disk still is to be written to.
+func half(i rest.Instance) bool { return i.Config[writtenKey] == "false" }
+
 // firstPort is the loopback port in a container that leads to the first of the
 // API's addresses; the next port leads to the next address.
 const firstPort = 17070
@@ -81,6 +88,9 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 	tags[environs.TagNonce] = p.InstanceConfig.Nonce
 	for key, value := range tags {
 		n.Config[keyPrefix+key] = value
+	}
+	if s.late() {
+		n.Config[writtenKey] = "false"
 	}
 	if s.nesting {
 		n.Config["security.nesting"] = "true"
@@ -249,7 +259,12 @@ func instanceOf(h *host, i rest.Instance) environs.Instance {
 	if n, err := strconv.ParseUint(strings.TrimSuffix(i.ExpandedConfig["limits.memory"], "MiB"), 10, 64); err == nil {
 		out.Hardware.Mem = &n
 	}
+	if half(i) {
+		out.Nonce = "" // it is not sound yet
+	}
 	switch {
+	case i.Status == rest.Running && half(i):
+		out.Status, out.Message = status.Provisioning, "the agent's files are being written"
 	case i.Status == rest.Running:
 		out.Status = status.Running
 	case i.Status == rest.Broken:

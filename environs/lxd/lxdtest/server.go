@@ -157,6 +157,7 @@ func (s *Server) handler() http.Handler {
 		"GET /1.0/instances":               s.list,
 		"POST /1.0/instances":              s.create,
 		"GET /1.0/instances/{name}":        s.get,
+		"PATCH /1.0/instances/{name}":      s.patch,
 		"DELETE /1.0/instances/{name}":     s.delete,
 		"GET /1.0/instances/{name}/state":  s.state,
 		"PUT /1.0/instances/{name}/state":  s.setState,
@@ -326,6 +327,20 @@ func (s *Server) get(r *http.Request) (any, *Failure) {
 		return nil, failure
 	}
 	return view(c), nil
+}
+
+func (s *Server) patch(r *http.Request) (any, *Failure) {
+	c, failure := s.named(r)
+	if failure != nil {
+		return nil, failure
+	}
+	var asked struct{ Config map[string]string }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, &Failure{Code: http.StatusBadRequest, Text: err.Error()}
+	}
+	c.Config = maps.Clone(c.Config)
+	maps.Copy(c.Config, asked.Config)
+	return nil, nil
 }
 
 func (s *Server) create(r *http.Request) (any, *Failure) {

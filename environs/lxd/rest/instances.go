@@ -104,6 +104,12 @@ func (c *Client) setState(ctx context.Context, name string, change map[string]an
 	return c.operate(ctx, http.MethodPut, instancePath(name)+"/state", change, nil)
 }
 
+// SetConfig changes keys of an instance's configuration, and no others.
+func (c *Client) SetConfig(ctx context.Context, name string, config map[string]string) error {
+	_, err := c.send(ctx, http.MethodPatch, instancePath(name), map[string]any{"config": config})
+	return err
+}
+
 // Run runs a command in an instance that runs, and waits for its end. What it
 // prints and how it ended is not known.
 func (c *Client) Run(ctx context.Context, name string, command ...string) error {
