@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ func (i *installer) findBoot(ctx context.Context) (*config.Boot, error) {
 // lookForBoot looks once.
 func (i *installer) lookForBoot() (*config.Boot, error) {
 	b, err := os.ReadFile(filepath.Join(i.root, media.BootFile))
-	if err == nil {
+	if err == nil && len(bytes.TrimSpace(b)) > 0 { // the initramfs has room for one, which may be empty
 		return media.ParseBoot(b)
 	}
 	names, err := os.ReadDir(filepath.Join(i.disks.SysRoot, "block"))

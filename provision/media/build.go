@@ -45,7 +45,8 @@ func OutputIn(dir string) Output {
 // for images on public servers, and left out where there are none.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-// Initrd makes the initramfs, compressed with gzip.
+// Initrd makes the initramfs, compressed with gzip. It ends with room for a boot file; see
+// Template.
 func Initrd(c Config) ([]byte, error) {
 	var a Archive
 	for _, dir := range []string{"/dev", "/proc", "/sys", "/tmp", "/run", "/etc", "/newroot", "/deploy", "/root", "/sbin"} {
@@ -89,6 +90,9 @@ func Initrd(c Config) ([]byte, error) {
 	if err := z.Close(); err != nil {
 		return nil, errors.Annotate(err, "cannot compress initramfs")
 	}
+	out.Write(make([]byte, (4-out.Len()%4)%4)) // another archive begins on four bytes
+	room, _ := bootRoom()
+	out.Write(room)
 	return out.Bytes(), nil
 }
 

@@ -66,11 +66,21 @@ func WriteESP(path string, program []byte, arch string) error {
 // host's boot file unless boot is nil. The file holds the host's token: it is made for
 // its owner alone.
 func WriteISO(path, esp string, boot *config.Boot) error {
-	if boot != nil {
-		if err := boot.Validate(); err != nil {
-			return errors.Annotate(err, "cannot use boot file")
-		}
+	if boot == nil {
+		return writeISO(path, esp, nil)
 	}
+	if err := boot.Validate(); err != nil {
+		return errors.Annotate(err, "cannot use boot file")
+	}
+	b, err := json.Marshal(boot)
+	if err != nil {
+		return errors.Annotate(err, "cannot encode boot file")
+	}
+	return writeISO(path, esp, b)
+}
+
+// writeISO writes a medium with a boot file of these bytes, or without one.
+func writeISO(path, esp string, boot []byte) error {
 	work, err := os.MkdirTemp("", "slipway-iso-")
 	if err != nil {
 		return errors.Annotate(err, "cannot make medium")
@@ -80,11 +90,7 @@ func WriteISO(path, esp string, boot *config.Boot) error {
 		return errors.Annotate(err, "cannot read EFI image")
 	}
 	if boot != nil {
-		b, err := json.Marshal(boot)
-		if err != nil {
-			return errors.Annotate(err, "cannot encode boot file")
-		}
-		if err := os.WriteFile(work+"/"+BootFile, b, 0o600); err != nil {
+		if err := os.WriteFile(work+"/"+BootFile, boot, 0o600); err != nil {
 			return errors.Annotate(err, "cannot make medium")
 		}
 	}
@@ -140,21 +146,38 @@ func linkOrCopy(from, to string) error {
 // medium of ours or has no such file. What it reads is bounded and checked: it is
 // whatever is in the drive.
 func ReadBoot(r io.ReaderAt) (*config.Boot, error) {
+	at, size, err := findBoot(r)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 || size > maxBootFile {
+		return nil, errors.NotValidf("boot file of %d bytes", size)
+	}
+	b := make([]byte, size)
+	if _, err := r.ReadAt(b, at); err != nil {
+		return nil, errors.Annotate(err, "cannot read boot file")
+	}
+	return ParseBoot(b)
+}
+
+// findBoot returns where the boot file of a medium is, in bytes. The error satisfies
+// errors.NotFound if r is no medium of ours or has no such file.
+func findBoot(r io.ReaderAt) (offset, length int64, err error) {
 	var pvd [isoBlock]byte
 	if _, err := r.ReadAt(pvd[:], 16*isoBlock); err != nil {
-		return nil, errors.NotFoundf("installer's medium")
+		return 0, 0, errors.NotFoundf("installer's medium")
 	}
 	if string(pvd[1:6]) != "CD001" || pvd[0] != 1 || !strings.HasPrefix(string(pvd[40:72]), disk.BootVolume) {
-		return nil, errors.NotFoundf("installer's medium")
+		return 0, 0, errors.NotFoundf("installer's medium")
 	}
 	le := binary.LittleEndian
 	at, size := le.Uint32(pvd[156+2:]), le.Uint32(pvd[156+10:]) // the root folder's record, ECMA-119 8.4.18
 	if size > maxFolder {
-		return nil, errors.NotValidf("root folder of %d bytes", size)
+		return 0, 0, errors.NotValidf("root folder of %d bytes", size)
 	}
 	dir := make([]byte, size)
 	if _, err := r.ReadAt(dir, int64(at)*isoBlock); err != nil {
-		return nil, errors.Annotate(err, "cannot read root folder of medium")
+		return 0, 0, errors.Annotate(err, "cannot read root folder of medium")
 	}
 	for off := 0; off+34 <= len(dir); {
 		n := int(dir[off])
@@ -163,16 +186,16 @@ func ReadBoot(r io.ReaderAt) (*config.Boot, error) {
 			continue
 		}
 		if n < 34 || off+n > len(dir) || 33+int(dir[off+32]) > n {
-			return nil, errors.NotValidf("root folder of medium")
+			return 0, 0, errors.NotValidf("root folder of medium")
 		}
 		rec := dir[off : off+n]
 		name, _, _ := strings.Cut(string(rec[33:33+int(rec[32])]), ";")
 		if sameName(name, BootFile) {
-			return readBootFile(r, le.Uint32(rec[2:]), le.Uint32(rec[10:]))
+			return int64(le.Uint32(rec[2:])) * isoBlock, int64(le.Uint32(rec[10:])), nil
 		}
 		off += n
 	}
-	return nil, errors.NotFoundf("boot file on the medium")
+	return 0, 0, errors.NotFoundf("boot file on the medium")
 }
 
 // sameName compares names as ISO 9660 shortens them: capitals, eight letters, three of
@@ -181,17 +204,6 @@ func sameName(have, want string) bool {
 	base, ext, _ := strings.Cut(strings.ToUpper(want), ".")
 	short := base[:min(8, len(base))] + "." + ext[:min(3, len(ext))]
 	return strings.EqualFold(have, want) || strings.EqualFold(have, short)
-}
-
-func readBootFile(r io.ReaderAt, at, size uint32) (*config.Boot, error) {
-	if size == 0 || size > maxBootFile {
-		return nil, errors.NotValidf("boot file of %d bytes", size)
-	}
-	b := make([]byte, size)
-	if _, err := r.ReadAt(b, int64(at)*isoBlock); err != nil {
-		return nil, errors.Annotate(err, "cannot read boot file")
-	}
-	return ParseBoot(b)
 }
 
 // ParseBoot reads a boot file and validates it.

@@ -91,10 +91,12 @@ func TestInitrdHasWhatMachinesNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
+	rest := bytes.NewReader(b)
+	z, err := gzip.NewReader(rest)
 	if err != nil {
 		t.Fatal(err)
 	}
+	z.Multistream(false)
 	raw, err := io.ReadAll(z) // to its very end: a kernel refuses one cut short
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +109,16 @@ func TestInitrdHasWhatMachinesNeed(t *testing.T) {
 	}
 	if strings.Contains(all, "snd") || files["modules/modules.alias"] != "alias pci:v1 e1000\n" || files["modules/always"] != "kernel/fs/fat/vfat.ko\n" {
 		t.Errorf("tables: %q %q", files["modules/modules.alias"], files["modules/always"])
+	}
+	if len(b)%4 != 0 || len(b)-rest.Len() <= 0 {
+		t.Errorf("%d bytes, %d left: want room for a boot file, on four bytes", len(b), rest.Len())
+	}
+	last, err := io.ReadAll(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if room, files := list(t, bytes.TrimLeft(last, "\x00")); room != "100600 slipway.json 65536" || strings.TrimSpace(files["slipway.json"]) != "" {
+		t.Errorf("room for a boot file: %s", room)
 	}
 	if _, err := media.Initrd(media.Config{Installer: dir + "/none"}); err == nil {
 		t.Error("Initrd without an installer succeeded")
