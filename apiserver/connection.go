@@ -52,7 +52,7 @@ func newRoot(c *connection, who caller, resources *common.Resources) *root {
 		state:    st,
 		conn: common.Connection{
 			Auth: who, Resources: resources, Presence: c.server.presence, Sessions: c.server.sessions(),
-			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version,
+			Schema: c.server.cfg.Schema, Version: c.server.cfg.Version, MediaURL: c.server.mediaURL,
 		},
 		observer: c.server.cfg.Observer,
 		origin:   c.origin(who.tag),

@@ -8,6 +8,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/hosts"
 	"github.com/slipway-project/slipway/apiserver/imagemetadata"
+	"github.com/slipway-project/slipway/apiserver/installs"
 	"github.com/slipway-project/slipway/apiserver/keymanager"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
@@ -47,6 +48,7 @@ func facades() []row {
 		{name: "Controller", version: 5, scope: onController, who: people, make: of(controller.NewV5)},
 		{name: "Hosts", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(hosts.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
+		{name: "Installs", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(installs.New)},
 		{name: "KeyManager", version: 1, scope: onModel, who: writers, make: of(keymanager.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},

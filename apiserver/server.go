@@ -78,6 +78,9 @@ type Config struct {
 	// closed after the server.
 	Logs *logfile.Store
 
+	// Installer says how machines are installed that have no other system yet.
+	Installer InstallerConfig
+
 	// Routes are served beside the API, by pattern of http.ServeMux.
 	Routes map[string]http.Handler
 }
@@ -218,7 +221,8 @@ type route struct {
 func (s *Server) routes() []route {
 	table := []route{{"/{$}", s.site}, {"/api", s.site}, {"/model/{uuid}/api", s.model}}
 	table = append(table, s.logRoutes()...)
-	return append(table, s.toolsRoutes()...)
+	table = append(table, s.toolsRoutes()...)
+	return append(table, s.installerRoutes()...)
 }
 
 // newHTTP returns the HTTP server, which serves nothing without TLS.

@@ -1,6 +1,7 @@
 package common
 
 import (
+	"context"
 	"time"
 
 	"github.com/slipway-project/slipway/core/tag"
@@ -22,6 +23,9 @@ type Connection struct {
 	Schema func(provider string) (config.Schema, error)
 	// Version is the server's.
 	Version string
+	// MediaURL returns below which URL BMCs fetch the media of installers, or an error
+	// satisfying errors.NotSupported if the server has none. Never nil.
+	MediaURL func(ctx context.Context) (string, error)
 }
 
 // Presence knows which agents are there.

@@ -2,6 +2,7 @@
 package facadetest
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,7 @@ func Connect(t testing.TB, who Caller) common.Connection {
 	t.Cleanup(r.StopAll)
 	return common.Connection{
 		Auth: who, Resources: r, Presence: Gone{}, Sessions: &Sessions{}, Version: "2.0.0", Schema: schema,
+		MediaURL: func(context.Context) (string, error) { return "https://media.test/installer", nil },
 	}
 }
 
