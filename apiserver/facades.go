@@ -38,14 +38,16 @@ type row struct {
 // facades is the table of all facades, by name. Only what is there is listed in the
 // answer to a login. Admin, which serves logins, is none of them.
 func facades() []row {
+	site := controller.Maker{Follow: client.Follow}
 	return []row{
 		{name: "Agent", version: 2, scope: onModel, who: agents, make: of(agent.New)},
+		{name: "AllModelWatcher", version: 2, scope: onController, who: superusers, objects: true, make: stateless(watch.NewAllWatcher)},
 		{name: "AllWatcher", version: 1, scope: onModel, who: readers, objects: true, make: stateless(watch.NewAllWatcher)},
 		{name: "Annotations", version: 2, scope: onModel, who: readers, make: of(annotations.New)},
 		{name: "Block", version: 2, scope: onModel, who: readers, make: of(block.New)},
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
-		{name: "Controller", version: 3, scope: onController, who: people, make: of(controller.NewV3)},
-		{name: "Controller", version: 5, scope: onController, who: people, make: of(controller.NewV5)},
+		{name: "Controller", version: 3, scope: onController, who: people, make: of(site.V3)},
+		{name: "Controller", version: 5, scope: onController, who: people, make: of(site.V5)},
 		{name: "Hosts", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(hosts.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
 		{name: "Installs", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(installs.New)},

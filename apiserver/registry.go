@@ -50,6 +50,8 @@ var (
 	writers = who{"people who may change the model", func(a common.Authorizer) bool { return a.ModelAccess().Includes(access.Write) }}
 	people  = who{"people", common.AuthClient}
 
+	superusers = who{"superusers", func(a common.Authorizer) bool { return a.ControllerAccess().Includes(access.Superuser) }}
+
 	managers = who{"managers", func(a common.Authorizer) bool { return a.AuthModelManager() }}
 
 	managersAndSuperusers = who{"managers and superusers", func(a common.Authorizer) bool {

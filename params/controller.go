@@ -35,3 +35,21 @@ type UserAccessResult struct {
 type UserAccessResults struct {
 	Results []UserAccessResult `json:"results"`
 }
+
+// ModelBlockInfo is a model in which operations are switched off.
+type ModelBlockInfo struct {
+	Name     string   `json:"name"`
+	UUID     string   `json:"model-uuid"`
+	OwnerTag string   `json:"owner-tag"`
+	Blocks   []string `json:"blocks"` // kinds, as in Block
+}
+
+// ModelBlockInfoList is the result of Controller.ListBlockedModels.
+type ModelBlockInfoList struct {
+	Models []ModelBlockInfo `json:"models,omitempty"`
+}
+
+// RemoveBlocksArgs are the parameters of Controller.RemoveBlocks.
+type RemoveBlocksArgs struct {
+	All bool `json:"all"` // must be true
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/store"
 )
 
 // The kinds of blocks.
@@ -92,6 +93,55 @@ func (bs *Blocks) SwitchOff(ctx context.Context, k string) error {
 		delete(on, k)
 		return nil
 	})
+}
+
+// Clear switches every block off.
+func (bs *Blocks) Clear(ctx context.Context) error {
+	err := updateOwn(ctx, bs.st, bs.st.key(extrasC, blocksID), func(d *blocksDoc) error {
+		if len(d.On) == 0 {
+			return errNoChange
+		}
+		d.On = nil
+		return nil
+	})
+	return errors.Annotate(err, "cannot remove blocks")
+}
+
+// BlockedModel is a model in which operations are switched off.
+type BlockedModel struct {
+	Model *Model
+	Kinds []string // of operations, sorted
+}
+
+// Blocked returns the models in which operations are switched off, in the order
+// of All.
+func (ms *Models) Blocked(ctx context.Context) ([]BlockedModel, error) {
+	all, err := ms.All(ctx)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	keys := make([]store.Key, len(all))
+	for i, m := range all {
+		keys[i] = modelKey(extrasC, m.uuid, blocksID)
+	}
+	docs, err := ms.c.store.GetAll(ctx, keys)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot list blocks")
+	}
+	var out []BlockedModel
+	for i, d := range docs {
+		if d.Rev == 0 {
+			continue
+		}
+		b, err := decode[blocksDoc](d)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		if len(b.On) > 0 {
+			out = append(out, BlockedModel{all[i], slices.Sorted(maps.Keys(b.On))})
+		}
+	}
+	return out, nil
 }
 
 func (bs *Blocks) change(ctx context.Context, k string, change func(map[string]string) error) error {

@@ -45,3 +45,35 @@ func (c *Client) ModifyAccess(ctx context.Context, userTag, action, level string
 	}
 	return api.OneError(api.ErrorsOf(r, 1))
 }
+
+// BlockedModels returns the models in which operations are switched off.
+func (c *Client) BlockedModels(ctx context.Context) ([]params.ModelBlockInfo, error) {
+	var r params.ModelBlockInfoList
+	err := c.call(ctx, "ListBlockedModels", nil, &r)
+	return r.Models, err
+}
+
+// RemoveBlocks switches everything on again, in all models.
+func (c *Client) RemoveBlocks(ctx context.Context) error {
+	return c.call(ctx, "RemoveBlocks", params.RemoveBlocksArgs{All: true}, nil)
+}
+
+// Deltas are changes of models and machines. The first event holds everything
+// there is.
+type Deltas = api.Stream[[]params.Delta]
+
+// WatchAllModels follows every change in all models.
+func (c *Client) WatchAllModels(ctx context.Context) (*Deltas, error) {
+	var r params.AllWatcherID
+	if err := c.call(ctx, "WatchAllModels", nil, &r); err != nil {
+		return nil, err
+	}
+	return api.NewStream(api.StreamConfig[[]params.Delta]{
+		Caller: c.caller, Facade: "AllModelWatcher", Version: 2, ID: r.WatcherID,
+		Next: func(call func(any) error) ([]params.Delta, error) {
+			var next params.AllWatcherNextResults
+			err := call(&next)
+			return next.Deltas, err
+		},
+	}), nil
+}

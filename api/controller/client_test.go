@@ -10,6 +10,9 @@ import (
 
 func TestWhatGoesOverTheWire(t *testing.T) {
 	tr := &apitest.Transcript{Replies: map[string]string{
+		"Controller.ListBlockedModels":      `{"models":[{"name":"m","model-uuid":"u","owner-tag":"user-a","blocks":["BlockChange"]}]}`,
+		"Controller.RemoveBlocks":           `{}`,
+		"Controller.WatchAllModels":         `{"watcher-id":"4"}`,
 		"Controller.ControllerConfig":       `{"config":{"features":["address-allocation"]}}`,
 		"Controller.ConfigSet":              `!: unknown setting "x"`,
 		"Controller.ModifyControllerAccess": `{"results":[{"error":{"message":"user \"bob\" not found","code":"user not found"}}]}`,
@@ -19,5 +22,16 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 	settings, err := c.Config(ctx)
 	tr.Note("%v, %v", settings, err)
 	tr.Note("%v", c.SetConfig(ctx, map[string]any{"x": 1}))
+	blocked, err := c.BlockedModels(ctx)
+	tr.Note("%v, %v", blocked, err)
+	tr.Note("%v", c.RemoveBlocks(ctx))
+	w, err := c.WatchAllModels(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Kill()
+	if err := w.Wait(); err != nil {
+		t.Errorf("Wait = %v, want nil", err)
+	}
 	golden.Check(t, "transcript.golden", tr.String())
 }

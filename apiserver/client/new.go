@@ -14,7 +14,11 @@ import (
 
 // New returns the facade Client of a connection.
 func New(st *state.State, c common.Connection) (*Client, error) {
-	return newClient(backend{below.Site{State: st}, below.Config{State: st}, st}, st, c)
+	return newClient(newBackend(st), st, c)
+}
+
+func newBackend(st *state.State) backend {
+	return backend{below.Site{State: st}, below.Config{State: st}, st}
 }
 
 // NewMachineManager returns the facade MachineManager of a connection.

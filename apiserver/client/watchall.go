@@ -11,14 +11,24 @@ import (
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/watcher"
 )
 
 // WatchAll follows everything in the model.
 func (c *Client) WatchAll() (params.AllWatcherID, error) {
+	return params.AllWatcherID{WatcherID: c.conn.Resources.Register(c.follow())}, nil
+}
+
+func (c *Client) follow() *deltaWatcher {
 	agents := c.conn.Presence.WatchAgents(c.backend.ModelUUID())
-	w := &deltaWatcher{client: c, changes: c.backend.Watch(), agents: agents, known: make(map[string]bool)}
-	return params.AllWatcherID{WatcherID: c.conn.Resources.Register(w)}, nil
+	return &deltaWatcher{client: c, changes: c.backend.Watch(), agents: agents, known: make(map[string]bool)}
+}
+
+// Follow returns what tells everything in a model, as WatchAll does, for whoever
+// has made sure that the caller may see it.
+func Follow(st *state.State, c common.Connection) common.Deltas {
+	return (&Client{backend: newBackend(st), conn: c}).follow()
 }
 
 // deltaWatcher tells whole entities. It keeps no more of them than their ids.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/facadetest"
 	"github.com/slipway-project/slipway/core/access"
 	"github.com/slipway-project/slipway/params"
@@ -21,7 +20,7 @@ func TestModifyControllerAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := facadetest.Connect(t, facadetest.Superuser)
-	c, err := controller.NewV3(site.Management, conn)
+	c, err := maker.V3(site.Management, conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestModifyControllerAccess(t *testing.T) {
 func TestOnlySuperusersModifyAccess(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
 	for _, who := range []facadetest.Caller{facadetest.Reader, {Tag: "user-bob", Controller: access.AddModel}} {
-		c, err := controller.NewV3(site.Management, facadetest.Connect(t, who))
+		c, err := maker.V3(site.Management, facadetest.Connect(t, who))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,13 @@ import (
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/watcher"
 )
 
 // Reads is what the facade needs from below beside its Backend.
 type Reads interface {
 	Models
+	Followed
 	Settings
 	// Access returns what a user may do with the site, or an error satisfying
 	// errors.NotFound.
@@ -30,6 +32,25 @@ type Models interface {
 	Model(ctx context.Context, uuid string) (Model, error)
 	// ControllerModelConfig returns the settings of the controller's own model.
 	ControllerModelConfig(ctx context.Context) (*config.Config, error)
+}
+
+// Followed are the models in their course.
+type Followed interface {
+	// WatchModels tells by UUID which models come, change and go.
+	WatchModels(ctx context.Context) (watcher.StringsWatcher, error)
+	// Follow returns what tells everything in a model, or an error satisfying
+	// errors.NotFound.
+	Follow(ctx context.Context, uuid string) (common.Deltas, error)
+	// Blocked returns the models in which operations are switched off.
+	Blocked(ctx context.Context) ([]Blocked, error)
+	// Unblock switches every operation on again in a model.
+	Unblock(ctx context.Context, uuid string) error
+}
+
+// Blocked is a model in which operations are switched off.
+type Blocked struct {
+	Model
+	Kinds []string // of operations, sorted
 }
 
 // Settings are the settings of the site.
@@ -50,8 +71,8 @@ type Model interface {
 // V3 is version 3 of the facade.
 type V3 struct {
 	*Controller
-	reads  Reads
-	schema func(provider string) (config.Schema, error)
+	reads Reads
+	conn  common.Connection
 }
 
 // V5 is V3 with ConfigSet.
@@ -110,7 +131,7 @@ func (c *V3) ModelConfig(ctx context.Context) (params.ModelConfigResults, error)
 	if err != nil {
 		return params.ModelConfigResults{}, errors.Trace(err)
 	}
-	provider, err := c.schema(settings.Type())
+	provider, err := c.conn.Schema(settings.Type())
 	if err != nil && !errors.Is(err, errors.NotFound) {
 		return params.ModelConfigResults{}, errors.Trace(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/facadetest"
 	"github.com/slipway-project/slipway/params"
@@ -16,10 +17,13 @@ import (
 
 var ctx = context.Background()
 
+// maker is how these tests make the facade.
+var maker = controller.Maker{Follow: client.Follow}
+
 func open(t *testing.T, who facadetest.Caller) (*controller.V5, *statetest.Site) {
 	t.Helper()
 	site := statetest.OpenWith(t, statetest.Config{ControllerConfig: map[string]any{"ca-cert": "PEM"}})
-	c, err := controller.NewV5(site.Management, facadetest.Connect(t, who))
+	c, err := maker.V5(site.Management, facadetest.Connect(t, who))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +33,11 @@ func open(t *testing.T, who facadetest.Caller) (*controller.V5, *statetest.Site)
 func TestOnlyPeopleGetTheFacade(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
 	for _, who := range []facadetest.Caller{{}, facadetest.Manager, facadetest.Agent("machine-1")} {
-		if _, err := controller.NewV3(site.Management, facadetest.Connect(t, who)); !errors.Is(err, errors.Unauthorized) {
-			t.Errorf("NewV3 for %+v = %v, want it denied", who, err)
+		if _, err := maker.V3(site.Management, facadetest.Connect(t, who)); !errors.Is(err, errors.Unauthorized) {
+			t.Errorf("V3 for %+v = %v, want it denied", who, err)
 		}
-		if _, err := controller.NewV5(site.Management, facadetest.Connect(t, who)); !errors.Is(err, errors.Unauthorized) {
-			t.Errorf("NewV5 for %+v = %v, want it denied", who, err)
+		if _, err := maker.V5(site.Management, facadetest.Connect(t, who)); !errors.Is(err, errors.Unauthorized) {
+			t.Errorf("V5 for %+v = %v, want it denied", who, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // Package watch holds the facades through which a client follows its watchers:
-// NotifyWatcher, StringsWatcher and AllWatcher, all version 1. The object of a
-// request is the watcher, by the id that the call which made it returned.
+// NotifyWatcher, StringsWatcher and AllWatcher, all version 1, and AllModelWatcher,
+// version 2. The object of a request is the watcher, by the id that the call which
+// made it returned.
 package watch
 
 import (
@@ -86,18 +87,10 @@ func (s *StringsWatcher) Next(ctx context.Context) (params.StringsWatchResult, e
 // Stop ends the watcher and any Next that waits.
 func (s *StringsWatcher) Stop() error { return s.c.Resources.Stop(s.c.Object) }
 
-// Deltas is a resource that tells whole entities.
-type Deltas interface {
-	common.Resource
-	// Next returns everything there is the first time, and then what has
-	// changed, once something has.
-	Next(ctx context.Context) ([]params.Delta, error)
-}
-
-// AllWatcher follows everything in a model.
+// AllWatcher follows everything in a model, or as AllModelWatcher in all models.
 type AllWatcher struct {
 	c common.Connection
-	w Deltas // nil once stopped
+	w common.Deltas // nil once stopped
 }
 
 // NewAllWatcher returns the AllWatcher that c.Object names. It is for people.
@@ -105,7 +98,7 @@ func NewAllWatcher(c common.Connection) (*AllWatcher, error) {
 	if !common.AuthClient(c.Auth) {
 		return nil, common.ErrPerm
 	}
-	w, err := find[Deltas](c)
+	w, err := find[common.Deltas](c)
 	if err != nil {
 		return nil, err
 	}

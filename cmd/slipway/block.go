@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/api/block"
+	"github.com/slipway-project/slipway/api/controller"
 )
 
 // blockKinds are the sets of commands that can be disabled, in the order in which
@@ -114,11 +116,16 @@ func (a *app) disabledCommandsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "disabled-commands", Short: "Show what disable-command keeps people from", Aliases: []string{"list-disabled-commands"},
 		Example: `  slipway disabled-commands
-  slipway disabled-commands --format json`,
+  slipway disabled-commands --format json
+  slipway disabled-commands --all`,
 		Args: takes(0, 0),
 	}
+	all := cmd.Flags().Bool("all", false, "those of all models, for superusers")
 	f := formatFlag(cmd)
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if *all {
+			return a.blockedModels(ctx, *f)
+		}
 		conn, _, err := a.openModel(ctx)
 		if err != nil {
 			return err
@@ -147,4 +154,44 @@ func (a *app) disabledCommandsCommand() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+// blockedModelView is a model with what is disabled in it, as people see it.
+type blockedModelView struct {
+	Name  string   `json:"name"`
+	UUID  string   `json:"model-uuid"`
+	Owner string   `json:"owner"`
+	Sets  []string `json:"disabled-commands"`
+}
+
+// blockedModels shows what is disabled in all models.
+func (a *app) blockedModels(ctx context.Context, f format) error {
+	conn, _, err := a.openController(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // nothing is under way
+	blocked, err := controller.New(conn).BlockedModels(ctx)
+	if err != nil {
+		return saying(err, "cannot list disabled commands")
+	}
+	view := []blockedModelView{}
+	table := [][]string{{"Model", "UUID", "Owner", "Disabled"}}
+	for _, m := range blocked {
+		v := blockedModelView{Name: m.Name, UUID: m.UUID, Owner: strings.TrimPrefix(m.OwnerTag, "user-"), Sets: []string{}}
+		for _, k := range blockKinds {
+			if slices.Contains(m.Blocks, k.kind) {
+				v.Sets = append(v.Sets, k.set)
+			}
+		}
+		view = append(view, v)
+		table = append(table, []string{v.Name, v.UUID, v.Owner, strings.Join(v.Sets, ", ")})
+	}
+	return show(a.stdout, f, map[string]any{"models": view}, func(w io.Writer) {
+		if len(blocked) == 0 {
+			fmt.Fprintln(w, "no commands are disabled in any model")
+			return
+		}
+		rows(w, table)
+	})
 }
