@@ -16,7 +16,7 @@ import (
 type InstanceBroker interface {
 	// StartInstance starts one instance for one machine and returns when its
 	// id is known; see the package comment for what happens if the machine has
-	// one already. A broker with zones tries, by itself, all that would do. An
+	// one already, and Follower for instances that take hours. A broker with zones tries, by itself, all that would do. An
 	// error means that no instance is left behind, or that
 	// one is which AllInstances lists with its owner.
 	StartInstance(ctx context.Context, p StartInstanceParams) (StartInstanceResult, error)
@@ -153,4 +153,15 @@ func SelectInstances(all []Instance, ids []instance.ID) ([]Instance, error) {
 		return nil, ErrNoInstances
 	}
 	return out, ErrPartialInstances
+}
+
+// Follower is what an InstanceBroker is as well if its instances take long to come
+// to be: its StartInstance returns as soon as it is certain that the instance will
+// be one, with the status Allocating, and Follow tells what becomes of it.
+type Follower interface {
+	// Follow tells how the model's instances stand: at first of all, then of those
+	// whose status, or its message, may have changed; one that has gone by itself has
+	// the status Error. It returns when ctx is done, or it cannot go on; tell does
+	// not block for long.
+	Follow(ctx context.Context, tell func([]Instance)) error
 }

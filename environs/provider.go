@@ -49,6 +49,10 @@ type OpenParams struct {
 	// that the caller is none. A provider that can refuses whatever comes late,
 	// with an epoch before one that it has seen.
 	Epoch int64
+
+	// Hosts are the site's bare-metal hosts; nil means that the caller starts no
+	// machines, and only wants to know what the provider thinks of one.
+	Hosts HostPool
 }
 
 // Provider is one kind of place that machines can be in.

@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/baremetal"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/simulated"
 )
@@ -20,6 +21,7 @@ type Backends struct {
 // Registry returns a registry of every provider.
 func Registry(b Backends) *environs.Registry {
 	return environs.NewRegistry(map[string]environs.Provider{
+		baremetal.Name: baremetal.Provider{},
 		lxd.Name:       lxd.New(b.LXD),
 		simulated.Name: simulated.Provider{Rack: b.Rack},
 	})

@@ -105,7 +105,8 @@ func (hs *Hosts) give(ctx context.Context, p *pair, to Consumer, q Request) ([]s
 	if err != nil {
 		return nil, err
 	}
-	ops := []store.Op{host}
+	// Its manager must not have begun anything with it meanwhile.
+	ops := []store.Op{host, store.Assert(hs.statusKey(p.name), p.statusRev)}
 	if q.Data == (Data{}) {
 		return ops, nil
 	}

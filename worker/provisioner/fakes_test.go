@@ -478,7 +478,12 @@ func modelConfig(t *testing.T, attrs map[string]any) *config.Config {
 // run starts a task, and stops it when the test ends.
 func run(t *testing.T, f *fakeAPI, b *fakeBroker, attrs map[string]any) *task {
 	t.Helper()
-	c := modelConfig(t, attrs)
+	return runWith(t, f, b, modelConfig(t, attrs))
+}
+
+// runWith is run with any broker.
+func runWith(t *testing.T, f *fakeAPI, b Broker, c *config.Config) *task {
+	t.Helper()
 	w := newTask(taskConfig{
 		api: f, broker: b, settings: settingsOf(c),
 		owner: environs.Owner{ControllerUUID: controllerUUID, ModelUUID: modelUUID},

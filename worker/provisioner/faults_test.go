@@ -41,6 +41,13 @@ func (d *dice) fault(what string) error {
 	return nil
 }
 
+// shuffle puts ids into another order.
+func (d *dice) shuffle(ids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+}
+
 // some replaces one error in twenty.
 func (d *dice) some(what string, errs []error) []error {
 	for i := range errs {
@@ -109,6 +116,15 @@ func (f *faulty) say(ids ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.feed.ch <- ids
+}
+
+// kill has machines be dead. A retry may be under way.
+func (f *faulty) kill(ids ...string) {
+	f.fakeAPI.mu.Lock()
+	defer f.fakeAPI.mu.Unlock()
+	for _, id := range ids {
+		f.machines[id].life = life.Dead
+	}
 }
 
 func (f *faulty) WatchModelConfig(context.Context) (watcher.NotifyWatcher, error) {
@@ -213,10 +229,8 @@ func TestAThousandMachinesWithFaultsInEveryCall(t *testing.T) {
 				stop := keepRunning(t, f, &fakeEnviron{fakeBroker: b})
 				wait(time.Hour)
 				f.checkInstances(t, b, ids)
-				d.rand.Shuffle(n, func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-				for _, id := range ids[:n/2] {
-					f.machines[id].life = life.Dead // nobody else is at work
-				}
+				d.shuffle(ids)
+				f.kill(ids[:n/2]...)
 				f.say(ids[:n/2]...)
 				wait(time.Hour)
 				f.checkInstances(t, b, ids[n/2:])

@@ -43,6 +43,7 @@ type machine struct {
 	failures int                // attempts in a row that failed, at whatever it is now
 	cancel   context.CancelFunc // gives up the start under way; nil if there is none
 	shown    int                // the place in the queue that its status shows; 0 means none
+	standing string             // what its status was made to say of its instance; see task.show
 }
 
 // over reports whether the machine's time is over.

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/tomb.v2"
 
 	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/api/hosts"
 	"github.com/slipway-project/slipway/api/modelworkers"
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/api/singular"
@@ -159,6 +160,7 @@ func (m *Models) open(info api.Info, controllerUUID string) (worker.Worker, erro
 			return New(Config{
 				API: apiprovisioner.New(conn), Registry: m.cfg.Registry,
 				ModelUUID: info.ModelUUID, ControllerUUID: controllerUUID, Epoch: t.Epoch,
+				Hosts: hosts.New(conn),
 			})
 		},
 	})

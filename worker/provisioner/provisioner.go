@@ -16,14 +16,17 @@ import (
 
 var logger = loggo.GetLogger("slipway.worker.provisioner")
 
-// Config is what a provisioner works with. All fields but Epoch and Host are
-// required.
+// Config is what a provisioner works with. All fields but Epoch, Hosts and
+// Host are required.
 type Config struct {
 	API            API       // logged in to the model, as a manager or as Host's agent
 	Registry       Providers // that a model may use; not needed with Host
 	ModelUUID      string
 	ControllerUUID string
 	Epoch          int64 // of the lease under which it works; 0 means none
+	// Hosts are the site's bare-metal hosts, for models whose machines are some;
+	// nil means none.
+	Hosts environs.HostPool
 
 	// Host is the machine whose containers are cared for; nil means the
 	// top-level machines of the model.
@@ -195,7 +198,7 @@ func (p *Provisioner) open(ctx context.Context, environ environs.Environ, model 
 		err = environ.SetConfig(ctx, model)
 	default:
 		environ, err = p.cfg.Registry.Open(ctx, environs.OpenParams{
-			ControllerUUID: p.cfg.ControllerUUID, Config: model, Epoch: p.cfg.Epoch,
+			ControllerUUID: p.cfg.ControllerUUID, Config: model, Epoch: p.cfg.Epoch, Hosts: p.cfg.Hosts,
 		})
 	}
 	return environ, model, err

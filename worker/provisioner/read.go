@@ -116,6 +116,7 @@ func (t *task) readAll(records []record) {
 			}
 			m.life, m.instance, m.pending = r.life, r.instance, r.status == status.Pending
 			t.decide(m)
+			t.show(m)
 		}
 	}
 }

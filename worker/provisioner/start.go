@@ -465,7 +465,7 @@ func (t *task) recorded(batch []started, errs []error, err error) {
 		s.m.instance = s.instance.ID
 		s.m.failures = 0
 		s.m.enter(idle)
-		t.reporter.report(s.m.id, status.Running, "", nil)
+		t.begun(s.m, s.instance)
 		if s.m.over() {
 			t.decide(s.m)
 		}

@@ -180,6 +180,9 @@ func (t *task) removed(batch []*machine, errs []error, err error) {
 		t.reporter.forget(m.id)
 		m.enter(idle)
 		delete(t.machines, m.id)
+		if i, ok := t.standings.of(m); ok {
+			delete(t.standings, i.ID)
+		}
 	}
 }
 

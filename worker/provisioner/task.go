@@ -59,7 +59,9 @@ type task struct {
 	records  []started // to be recorded
 	sending  bool      // a call that records is under way
 	showing  bool      // a look at the places in the queue is arranged
-	fatal    error     // ends the loop
+
+	standings standings
+	fatal     error // ends the loop
 }
 
 // set is a set of machine ids.
@@ -77,6 +79,9 @@ func newTask(cfg taskConfig) *task {
 	}
 	t.lister = &lister{list: t.list, spawn: t.spawn, always: t.stray}
 	t.reporter = &reporter{send: cfg.api.SetInstanceStatus, spawn: t.spawn, waiting: make(map[string]apiprovisioner.NewStatus)}
+	if f, ok := cfg.broker.(environs.Follower); ok {
+		t.follow(f)
+	}
 	t.tomb.Go(t.loop)
 	return t
 }
