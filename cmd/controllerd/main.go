@@ -21,6 +21,7 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/environs/all"
+	hostsim "github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/buildinfo"
@@ -88,7 +89,10 @@ func (a *app) devCommand() *cobra.Command {
 		Long: `dev runs a whole site in one process: the controller on its embedded store, the
 provisioners of all models, and a simulated rack whose machines' agents really
 log in. The first start prepares the data directory; later ones find everything
-in it again.`,
+in it again.
+
+With --provider baremetal machines are put on the site's bare-metal hosts; hosts at
+addresses simulated://NAME exist in this process only.`,
 		Example: `  controllerd dev --data-dir ./dev
   SLIPWAY_DATA=./dev/client slipway add-machine -n 3
   controllerd dev --data-dir ./dev --provider lxd --lxd-agent ./provisionerd`,
@@ -127,9 +131,8 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		return err
 	}
 	var own ownServer
-	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: simulated.NewAgent(simulated.AgentOptions{
-		Dial: api.DialOptions{NetDial: own.dial}, Containers: simulatedhost.Run,
-	})}
+	agent := simulated.NewAgent(simulated.AgentOptions{Dial: api.DialOptions{NetDial: own.dial}, Containers: simulatedhost.Run})
+	rackOptions := simulated.Options{DataDir: dir.Rack(), Agent: agent}
 	if o.fast {
 		rackOptions.Behaviour = &simulated.Behaviour{}
 	}
@@ -140,8 +143,20 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 	defer rack.Close()
 	serve := o.site
 	serve.Dir, serve.Listen, serve.Worker = dir, o.listen, true
+	if serve.HostAgent = agent; !o.fast {
+		serve.HostDelays = hostDelays()
+	}
 	serve.Registry = all.Registry(all.Backends{Rack: rack, LXD: lxd.Local(o.lxdSocket, o.lxdAgent)})
 	return a.serve(ctx, serve, own.listens)
+}
+
+// hostDelays is how long simulated hosts take for things, so that one can watch
+// them.
+func hostDelays() map[hostsim.Op]time.Duration {
+	return map[hostsim.Op]time.Duration{
+		hostsim.OpRegister: time.Second, hostsim.OpInspect: 5 * time.Second, hostsim.OpProvision: 30 * time.Second,
+		hostsim.OpDeprovision: 10 * time.Second, hostsim.OpPower: time.Second,
+	}
 }
 
 // bootstrapCommand returns the command that prepares a site.

@@ -39,15 +39,18 @@ func (a *app) addHostCommand() *cobra.Command {
 The credentials file is YAML with "username" and "password"; - is the standard
 input. Without a name the host is called after its MAC address.`,
 		Example: `  slipway add-host rack1-u7 --bmc redfish-virtualmedia://10.0.0.7/redfish/v1/Systems/1 --mac 52:54:00:12:34:56 --credentials-file bmc.yaml
-  slipway add-host node-1 --bmc simulated://node-1 --credentials-file -`,
+  slipway add-host node-1 --bmc simulated://node-1 --credentials-file - --zone z1 --tag ssd,gpu`,
 		Args: takes(0, 1),
 	}
 	var spec metal3v1alpha1.BareMetalHostSpec
-	var file, reserve string
+	var file, reserve, zone string
+	var tags []string
 	f := cmd.Flags()
 	f.StringVar(&spec.BMC.Address, "bmc", "", "address of the BMC: SCHEME://HOST[:PORT][/PATH] (required)")
 	f.StringVar(&spec.BootMACAddress, "mac", "", "MAC address that the host boots from")
 	f.StringVar(&file, "credentials-file", "", "file with the BMC's username and password (required)")
+	f.StringVar(&zone, "zone", "", "availability zone that the host is in")
+	f.StringSliceVar(&tags, "tag", nil, "tags of the host, which machines may ask for, separated by commas")
 	f.StringVar(&reserve, "reserve-for", "", "the only model whose machines may get the host")
 	f.StringVar(&spec.BMC.CertificateFingerprint, "certificate-fingerprint", "", "SHA-256 of the BMC's certificate, to accept no other")
 	f.BoolVar(&spec.BMC.DisableCertificateVerification, "accept-any-certificate", false, "do not check the BMC's certificate")
@@ -64,6 +67,9 @@ input. Without a name the host is called after its MAC address.`,
 			return err
 		}
 		spec.Online = true
+		if host.Labels, err = hostLabels(zone, tags); err != nil {
+			return err
+		}
 		if host.Spec, err = json.Marshal(spec); err != nil {
 			return errors.Trace(err)
 		}
@@ -84,6 +90,24 @@ input. Without a name the host is called after its MAC address.`,
 		})
 	})
 	return cmd
+}
+
+// zoneLabel is the label of a host that names its zone.
+const zoneLabel = "zone"
+
+// hostLabels returns the labels of a host in a zone and with tags.
+func hostLabels(zone string, tags []string) (map[string]string, error) {
+	labels := make(map[string]string)
+	for _, t := range tags {
+		if t == "" || t == zoneLabel || strings.ContainsAny(t, "^, \t") {
+			return nil, usagef("%q is no tag of a host: give a word other than \"zone\"", t)
+		}
+		labels[t] = ""
+	}
+	if zone != "" {
+		labels[zoneLabel] = zone
+	}
+	return labels, nil
 }
 
 // credentialsFrom reads a file with a BMC's credentials. No error quotes it.

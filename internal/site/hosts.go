@@ -33,6 +33,7 @@ type HostKeeper struct {
 	*hostkeeper.Keeper
 	closing sync.Once
 	close   func()
+	rack    *simulated.Rack
 }
 
 // closeTimeout bounds how long the sessions of BMCs are being ended.
@@ -45,7 +46,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		return nil, errors.Trace(err)
 	}
 	rack := simulated.New(o.Simulated)
-	k := &HostKeeper{}
+	k := &HostKeeper{rack: rack}
 	var metal func(context.Context) provisioner.Factory
 	if o.Ironic.Endpoint != "" {
 		backend, err := ironic.New(o.Ironic)
@@ -83,6 +84,9 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 // Wait returns when the keeper has stopped and its back ends are closed.
 func (k *HostKeeper) Wait() error {
 	err := k.Keeper.Wait()
-	k.closing.Do(k.close)
+	k.closing.Do(func() {
+		k.close()
+		k.rack.Close()
+	})
 	return err
 }

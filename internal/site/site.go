@@ -14,7 +14,9 @@ import (
 	"github.com/slipway-project/slipway/api/agentfile"
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/environs"
+	hostsim "github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/metrics"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/state"
@@ -35,6 +37,12 @@ type Options struct {
 
 	AuditLog      string // file to record logins and changes in; empty means none
 	MetricsListen string // HOST:PORT to serve metrics on; empty means nowhere
+
+	// HostAgent is the program of the agents of simulated hosts, and HostDelays how
+	// long each operation on such a host takes; see simulated.Options of their back
+	// end. They matter only with Worker.
+	HostAgent  simulated.AgentFunc
+	HostDelays map[hostsim.Op]time.Duration
 }
 
 // Site is a controller that serves.
@@ -203,7 +211,7 @@ func (s *Site) startWorker(o Options) error {
 		return errors.Trace(err)
 	}
 	s.add(part{name: "provisioners", kill: w.Kill, wait: w.Wait, dead: ended(w.Wait)})
-	h, err := StartHosts(HostsOptions{AgentFile: o.Dir.AgentFile()})
+	h, err := StartHosts(HostsOptions{AgentFile: o.Dir.AgentFile(), Simulated: hostsim.Options{Boot: bootWith(o.HostAgent), Delays: o.HostDelays}})
 	if err != nil {
 		return errors.Trace(err)
 	}

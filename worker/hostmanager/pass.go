@@ -194,6 +194,9 @@ func (p *pass) sort(result provisioner.Result, err error, kind metal3v1alpha1.Er
 	case result.ErrorMessage != "":
 		return failure(kind, result.ErrorMessage), false
 	case result.Dirty:
+		if t, ok := p.p.(provisioner.ProgressTeller); ok && t.Progress() != "" {
+			reason += " (" + t.Progress() + ")"
+		}
 		return waitFor(result.RequeueAfter, reason), false
 	}
 	return outcome{}, true

@@ -118,6 +118,13 @@ type ReadyChecker interface {
 	IsReady() (ready bool, err error)
 }
 
+// ProgressTeller is what a Provisioner may have besides: how far the operation has
+// come that the last call found under way, in a few words such as "writing image
+// 40 %"; empty if it cannot tell.
+type ProgressTeller interface {
+	Progress() string
+}
+
 // Result is the answer to a call. The zero Result means: done.
 type Result struct {
 	// Dirty says that the operation is under way, or, from

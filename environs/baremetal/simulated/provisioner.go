@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/juju/errors"
@@ -20,9 +21,30 @@ type hostProvisioner struct {
 	address bmc.Address
 	creds   bmc.Credentials
 	publish provisioner.EventPublisher
+
+	progress string // of what the last call found under way
 }
 
-var _ provisioner.Provisioner = (*hostProvisioner)(nil)
+var (
+	_ provisioner.Provisioner    = (*hostProvisioner)(nil)
+	_ provisioner.ProgressTeller = (*hostProvisioner)(nil)
+)
+
+// Progress is described by provisioner.ProgressTeller.
+func (p *hostProvisioner) Progress() string { return p.progress }
+
+// looks is how many times a long operation is looked at until it is done.
+const looks = 10
+
+// under returns the answer while a task is under way, of which so much is left.
+func (p *hostProvisioner) under(t *task, left time.Duration) provisioner.Result {
+	whole := p.rack.options.Delays[t.op]
+	if t.op != OpProvision || whole < looks*time.Second {
+		return provisioner.Again(left)
+	}
+	p.progress = fmt.Sprintf("writing image %d %%", max(0, whole-left)*looks/whole*(100/looks))
+	return provisioner.Again(min(left, whole/looks))
+}
 
 // errWrongCredentials is the verdict of a BMC that refuses to let us in.
 const errWrongCredentials = "the BMC refuses the user name or password; correct the host's credentials"
@@ -71,7 +93,7 @@ func (p *hostProvisioner) advance(m *machine, op Op, what string, start func() e
 		}
 	}
 	if left := time.Until(m.task.until); left > 0 {
-		return provisioner.Again(left), nil
+		return p.under(m.task, left), nil
 	}
 	t := m.task
 	m.task = nil
@@ -164,19 +186,21 @@ func (p *hostProvisioner) Provision(configData provisioner.HostConfigData) (prov
 			return provisioner.Failed(m.failure), nil
 		}
 		start := func() error {
-			if _, err := configData.UserData(); err != nil {
+			userData, err := configData.UserData()
+			if err != nil {
 				return errors.Annotate(err, "cannot read user data")
 			}
 			if _, err := configData.NetworkData(); err != nil {
 				return errors.Annotate(err, "cannot read network data")
 			}
-			m.failed, m.failure = "", ""
+			m.failed, m.failure, m.userData = "", "", userData
 			p.publish("ProvisioningStarted", "Image provisioning started for "+image)
 			return nil
 		}
 		result, err := p.advance(m, OpProvision, image, start, func() {
 			m.image, m.power, m.adopted = image, true, true
 			m.writes++
+			p.rack.boot(p.address, m)
 			p.host.Status.PoweredOn = true
 			p.publish("ProvisioningComplete", "Image provisioning completed for "+image)
 		})
@@ -198,8 +222,9 @@ func (p *hostProvisioner) Deprovision() (provisioner.Result, error) {
 			return nil
 		}
 		return p.advance(m, OpDeprovision, "", start, func() {
-			m.image, m.power, m.adopted, m.failed, m.failure = "", false, false, "", ""
+			m.image, m.power, m.adopted, m.failed, m.failure, m.userData = "", false, false, "", "", ""
 			m.writes++
+			m.halt()
 			p.host.Status.PoweredOn = false
 			p.publish("DeprovisioningComplete", "Image deprovisioning completed")
 		})
@@ -248,6 +273,7 @@ func (p *hostProvisioner) setPower(on bool, reason, message string) (provisioner
 		}
 		return p.advance(m, OpPower, reason, nil, func() {
 			m.power = on
+			p.rack.boot(p.address, m)
 			p.host.Status.PoweredOn = on
 			p.publish(reason, message)
 		})

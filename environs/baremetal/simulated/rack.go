@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"sync"
@@ -40,14 +41,21 @@ type Options struct {
 	FaultRate float64
 	// Credentials are what every BMC accepts; without a password, anything.
 	Credentials bmc.Credentials
+	// Boot is what a machine does that is on and has an image, given the user data
+	// that it was provisioned with: it runs until ctx is done, when the machine is
+	// off or wiped. Nil means nothing. What runs ends with Rack.Close; a rack made
+	// anew knows no user data of machines that carry an image already.
+	Boot func(ctx context.Context, address bmc.Address, userData string)
 }
 
 // Rack is a room full of simulated machines. Its methods may be called from any
 // goroutine.
 type Rack struct {
 	options Options
+	running sync.WaitGroup // machines that were booted
 
 	mu       sync.Mutex
+	closed   bool
 	machines map[string]*machine // by bmc.Address.Key
 }
 
@@ -69,6 +77,40 @@ type machine struct {
 	task       *task
 	failed     string // URL of the image that was tried last, in vain
 	failure    string // and why
+	userData   string // that it was provisioned with
+	stop       func() // ends what runs on it; nil: nothing does
+}
+
+// halt ends what runs on the machine. The caller holds the rack's mu.
+func (m *machine) halt() {
+	if m.stop != nil {
+		m.stop()
+		m.stop = nil
+	}
+}
+
+// boot has a machine run its image, if it is on and has one. The caller holds mu.
+func (r *Rack) boot(address bmc.Address, m *machine) {
+	m.halt()
+	if r.options.Boot == nil || r.closed || !m.power || m.image == "" {
+		return
+	}
+	// Machines live as long as the rack, which ends them.
+	ctx, cancel := context.WithCancel(context.Background())
+	m.stop = cancel
+	userData := m.userData
+	r.running.Go(func() { r.options.Boot(ctx, address, userData) })
+}
+
+// Close ends what runs on the machines, and waits for it.
+func (r *Rack) Close() {
+	r.mu.Lock()
+	r.closed = true
+	for _, m := range r.machines {
+		m.halt()
+	}
+	r.mu.Unlock()
+	r.running.Wait()
 }
 
 // task is an operation under way.
@@ -119,7 +161,9 @@ func (r *Rack) at(key string) *machine {
 func (r *Rack) SetPower(address bmc.Address, on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.at(address.Key()).power = on
+	m := r.at(address.Key())
+	m.power = on
+	r.boot(address, m)
 }
 
 // SetReachable unplugs a machine's BMC, or plugs it in again.
