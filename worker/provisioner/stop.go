@@ -36,6 +36,7 @@ func (t *task) end(m *machine) {
 		if m.instance != "" {
 			logger.Warningf("instance %s of dead machine %s is left running, since provisioner-harvest-mode is %s", m.instance, m.id, t.settings.harvest)
 		}
+		t.kept[m.id] = struct{}{}
 		t.removals = append(t.removals, m)
 		return
 	}
@@ -231,7 +232,8 @@ func (t *task) stopUnknown(found inventory, ids []string) {
 					return
 				}
 				for i, id := range part {
-					if errors.Is(lives[i].Err, errors.NotFound) {
+					_, kept := t.kept[id] // machine of what is not unknown
+					if errors.Is(lives[i].Err, errors.NotFound) && (!kept || t.settings.harvest.Destroyed()) {
 						logger.Warningf("stopping instances %v of machine %s, which does not exist", instanceIDs(found[id]), id)
 						t.stops = append(t.stops, ended{ids: instanceIDs(found[id])})
 					}

@@ -56,6 +56,7 @@ type task struct {
 	dying    []*machine // to be made dead
 	stops    []ended    // to be stopped
 	removals []*machine
+	kept     set       // ids of machines that were seen out and whose instances a harvest mode has left
 	records  []started // to be recorded
 	sending  bool      // a call that records is under way
 	showing  bool      // a look at the places in the queue is arranged
@@ -76,6 +77,7 @@ func newTask(cfg taskConfig) *task {
 		settings: cfg.settings,
 		machines: make(map[string]*machine),
 		unread:   make(set),
+		kept:     make(set),
 	}
 	t.lister = &lister{list: t.list, spawn: t.spawn, always: t.stray}
 	t.reporter = &reporter{send: cfg.api.SetInstanceStatus, spawn: t.spawn, waiting: make(map[string]apiprovisioner.NewStatus)}

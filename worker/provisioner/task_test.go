@@ -542,6 +542,34 @@ func TestHarvestModes(t *testing.T) {
 	}
 }
 
+// TestWhatAModeHasLeftIsNotUnknown: the record of its machine is gone by then, but
+// it was not forgotten.
+func TestWhatAModeHasLeftIsNotUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		provisioned("dead")(f.machines["0"])
+		f.machines["0"].life = life.Dead
+		b.have("dead", owner("0"), status.Running)
+		b.have("unknown", owner("7"), status.Running)
+		w := run(t, f, b, map[string]any{"provisioner-harvest-mode": "none"})
+		wait(time.Minute)
+		wantGone(t, f, "0")
+		for _, step := range []struct {
+			mode string
+			left []instance.ID
+		}{
+			{"unknown", []instance.ID{"dead"}},
+			{"all", nil},
+		} {
+			w.change(settingsOf(modelConfig(t, map[string]any{"provisioner-harvest-mode": step.mode})))
+			wait(time.Minute)
+			if left := b.left(); !slices.Equal(left, step.left) {
+				t.Errorf("mode %s left instances %v, want %v", step.mode, left, step.left)
+			}
+		}
+	})
+}
+
 func TestErrorsOfTheControllerRetainInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, b := newFakeAPI("0"), newFakeBroker()
