@@ -6,16 +6,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/environs/baremetal/bmc"
 	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
+	"github.com/slipway-project/slipway/internal/memnet"
 )
 
 // client is a BMC with a plain HTTP client to it.
@@ -24,29 +27,41 @@ type client struct {
 	bmc    *fakebmc.BMC
 	url    string
 	header http.Header
+	http   http.RoundTripper
 }
 
 // open makes a BMC.
 func open(t *testing.T, c fakebmc.Config) *client {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openAt(t, l, http.DefaultTransport, c)
+}
+
+// openAt is open on a listener, which is reached by a transport.
+func openAt(t *testing.T, l net.Listener, transport http.RoundTripper, c fakebmc.Config) *client {
+	t.Helper()
 	b, err := fakebmc.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(b)
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: b}}
+	s.Start()
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 		s.Close()
 	})
-	return &client{t: t, bmc: b, url: s.URL, header: make(http.Header)}
+	return &client{t: t, bmc: b, url: s.URL, header: make(http.Header), http: transport}
 }
 
 // do sends a request and returns the status and the decoded answer.
 func (c *client) do(method, path, body string) (int, map[string]any) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -55,7 +70,7 @@ func (c *client) do(method, path, body string) (int, map[string]any) {
 	for key, values := range c.header {
 		req.Header[key] = values
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := c.http.RoundTrip(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -73,7 +88,7 @@ func (c *client) do(method, path, body string) (int, map[string]any) {
 func (c *client) power(want string) {
 	c.t.Helper()
 	last := ""
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		_, s := c.do("GET", c.bmc.System(0).Path(), "")
 		if last, _ = s["PowerState"].(string); last == want {
 			return
@@ -132,27 +147,39 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 }
 
 func TestPowerGoesThroughItsStates(t *testing.T) {
-	delay := 20 * time.Millisecond
-	c := open(t, fakebmc.Config{Delays: fakebmc.Delays{PowerOn: delay, PowerOff: delay, SoftOff: delay}})
-	reset := c.bmc.System(0).Path() + "/Actions/ComputerSystem.Reset"
-	for _, step := range []struct{ kind, soon, then string }{
-		{"On", "PoweringOn", "On"}, {"GracefulShutdown", "PoweringOff", "Off"}, {"On", "PoweringOn", "On"},
-		{"ForceRestart", "PoweringOff", "PoweringOn"}, {"On", "PoweringOn", "On"}, {"ForceOff", "PoweringOff", "Off"},
-	} {
-		if status, _ := c.do("POST", reset, fmt.Sprintf(`{"ResetType":%q}`, step.kind)); status != 204 {
-			t.Fatalf("%s: status %d", step.kind, status)
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 20 * time.Second
+		l := memnet.Listen()
+		transport := &http.Transport{DialContext: l.Dial, DisableKeepAlives: true}
+		c := openAt(t, l, transport, fakebmc.Config{Delays: fakebmc.Delays{PowerOn: delay, PowerOff: delay, SoftOff: delay}})
+		reset := c.bmc.System(0).Path() + "/Actions/ComputerSystem.Reset"
+		state := func() any {
+			_, s := c.do("GET", c.bmc.System(0).Path(), "")
+			return s["PowerState"]
 		}
-		if _, s := c.do("GET", c.bmc.System(0).Path(), ""); s["PowerState"] != step.soon {
-			t.Errorf("%s: at once %v, want %s", step.kind, s["PowerState"], step.soon)
+		for _, step := range []struct{ kind, soon, then string }{
+			{"On", "PoweringOn", "On"}, {"GracefulShutdown", "PoweringOff", "Off"}, {"On", "PoweringOn", "On"},
+			{"ForceRestart", "PoweringOff", "PoweringOn"}, {"On", "PoweringOn", "On"}, {"ForceOff", "PoweringOff", "Off"},
+		} {
+			if status, _ := c.do("POST", reset, fmt.Sprintf(`{"ResetType":%q}`, step.kind)); status != 204 {
+				t.Fatalf("%s: status %d", step.kind, status)
+			}
+			if got := state(); got != step.soon {
+				t.Errorf("%s: at once %v, want %s", step.kind, got, step.soon)
+			}
+			time.Sleep(delay)
+			synctest.Wait()
+			if got := state(); got != step.then {
+				t.Errorf("%s: after %v %v, want %s", step.kind, delay, got, step.then)
+			}
 		}
-		c.power(step.then)
-	}
-	if status, _ := c.do("POST", reset, `{"ResetType":"Explode"}`); status != 400 {
-		t.Errorf("an unknown reset type: status %d", status)
-	}
-	if status, _ := c.do("POST", reset, `{"ResetType":`); status != 400 {
-		t.Errorf("half a body: status %d", status)
-	}
+		if status, _ := c.do("POST", reset, `{"ResetType":"Explode"}`); status != 400 {
+			t.Errorf("an unknown reset type: status %d", status)
+		}
+		if status, _ := c.do("POST", reset, `{"ResetType":`); status != 400 {
+			t.Errorf("half a body: status %d", status)
+		}
+	})
 }
 
 func TestBootSources(t *testing.T) {

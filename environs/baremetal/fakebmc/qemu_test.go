@@ -52,7 +52,7 @@ func virtual(t *testing.T) (*client, string) {
 func started(t *testing.T, dir string, n int) []string {
 	t.Helper()
 	var lines []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		text, _ := os.ReadFile(filepath.Join(dir, "args"))
 		if lines = strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) == n && lines[0] != "" {
 			return lines
