@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/core/network"
+	"github.com/slipway-project/slipway/internal/memnet"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/rpc"
@@ -25,7 +28,7 @@ import (
 func TestMain(m *testing.M) { statetest.Main(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // The credentials of the agents that these tests make.
 const (
@@ -40,6 +43,7 @@ type site struct {
 	server *apiserver.Server
 	addr   string
 	tls    *tls.Config
+	dialer func(ctx context.Context, network, addr string) (net.Conn, error) // nil means the net package's
 
 	// held, while not nil, is called before each call of the store.
 	// What it returns becomes the call's error.
@@ -61,6 +65,17 @@ func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
 	s.Site = statetest.OpenWith(t, statetest.Config{Store: tap})
 	s.serve(change...)
 	return s
+}
+
+// inMemory runs a test with a clock of its own and a site that is reached in memory:
+// what it says about time does not depend on how busy the machine is.
+func inMemory(t *testing.T, f func(t *testing.T, s *site), change ...func(*apiserver.Config)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		s := newSite(t, append(change, func(c *apiserver.Config) { c.Listener = l })...)
+		s.dialer = l.Dial
+		f(t, s)
+	})
 }
 
 // newEmbeddedSite is newSite over the embedded store.
@@ -132,7 +147,7 @@ func modelPath(uuid string) string { return "/model/" + uuid + "/api" }
 // dial opens a connection that is not logged in.
 func (s *site) dial(path string) *rpc.Client {
 	s.t.Helper()
-	c, err := rpc.Dial(context.Background(), rpc.DialConfig{URL: "wss://" + s.addr + path, TLS: s.tls})
+	c, err := rpc.Dial(context.Background(), rpc.DialConfig{URL: "wss://" + s.addr + path, TLS: s.tls, NetDial: s.dialer})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -13,10 +13,13 @@ import (
 	"github.com/slipway-project/slipway/state/statetest"
 )
 
+// leaseTime is how long a claim lasts.
+const leaseTime = time.Minute
+
 // leaseOf returns a client of the lease on the default model.
 func (s *site) leaseOf(c *rpc.Client, who credentials, session string) *singular.Client {
 	return singular.New(singular.Config{
-		Caller: c, Entity: "model-" + s.Default.ModelUUID(), Claimant: who.tag, Session: session, Duration: time.Second,
+		Caller: c, Entity: "model-" + s.Default.ModelUUID(), Claimant: who.tag, Session: session, Duration: leaseTime,
 	})
 }
 
@@ -45,52 +48,53 @@ func setStatus(t *testing.T, c *rpc.Client, facade string, version int, tag stri
 }
 
 func TestManagersWriteWhileTheyHoldTheLease(t *testing.T) {
-	s := newSite(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	machine := statetest.AddMachine(t, s.Default, state.MachineSpec{}).Tag().String()
-	other := s.worker("other")
-	model := modelPath(s.Default.ModelUUID())
-	first, second := s.as(model, manager), s.as(model, other)
-	const denied = "lease claim denied"
-	if got := setStatus(t, first, "Provisioner", 3, machine); got != denied {
-		t.Errorf("write of a manager that has claimed nothing: %q, want it refused", got)
-	}
-	if err := call(first, "Provisioner", 3, "Life", entities(machine), nil); err != nil {
-		t.Errorf("read of a manager that has claimed nothing = %v", err)
-	}
-	a, b := s.leaseOf(first, manager, "a"), s.leaseOf(second, other, "b")
-	if epoch, err := a.Claim(ctx); err != nil || epoch != 1 {
-		t.Fatalf("claim = %d, %v, want epoch 1", epoch, err)
-	}
-	if _, err := b.Claim(ctx); codeOf(err) != "" || err == nil {
-		t.Errorf("claim beside an owner = %v", err)
-	}
-	if got := setStatus(t, first, "Provisioner", 3, machine); got != "" {
-		t.Errorf("write of the owner: %q", got)
-	}
-	if got := setStatus(t, second, "Provisioner", 3, machine); got != denied {
-		t.Errorf("write of another: %q, want it refused", got)
-	}
-	start := time.Now()
-	if err := b.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := time.Since(start); got > 5*time.Second {
-		t.Errorf("waited %v for a lease of a second", got)
-	}
-	if epoch, err := b.Claim(ctx); err != nil || epoch != 2 {
-		t.Errorf("claim = %d, %v, want epoch 2", epoch, err)
-	}
-	if got := setStatus(t, first, "Provisioner", 3, machine); got != denied {
-		t.Errorf("write of the owner before: %q, want it refused", got)
-	}
-	if err := b.Release(ctx); err != nil {
-		t.Errorf("release = %v", err)
-	}
-	if epoch, err := a.Claim(ctx); err != nil || epoch != 3 {
-		t.Errorf("claim after a release = %d, %v, want epoch 3", epoch, err)
-	}
+	inMemory(t, func(t *testing.T, s *site) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		machine := statetest.AddMachine(t, s.Default, state.MachineSpec{}).Tag().String()
+		other := s.worker("other")
+		model := modelPath(s.Default.ModelUUID())
+		first, second := s.as(model, manager), s.as(model, other)
+		const denied = "lease claim denied"
+		if got := setStatus(t, first, "Provisioner", 3, machine); got != denied {
+			t.Errorf("write of a manager that has claimed nothing: %q, want it refused", got)
+		}
+		if err := call(first, "Provisioner", 3, "Life", entities(machine), nil); err != nil {
+			t.Errorf("read of a manager that has claimed nothing = %v", err)
+		}
+		a, b := s.leaseOf(first, manager, "a"), s.leaseOf(second, other, "b")
+		if epoch, err := a.Claim(ctx); err != nil || epoch != 1 {
+			t.Fatalf("claim = %d, %v, want epoch 1", epoch, err)
+		}
+		if _, err := b.Claim(ctx); codeOf(err) != "" || err == nil {
+			t.Errorf("claim beside an owner = %v", err)
+		}
+		if got := setStatus(t, first, "Provisioner", 3, machine); got != "" {
+			t.Errorf("write of the owner: %q", got)
+		}
+		if got := setStatus(t, second, "Provisioner", 3, machine); got != denied {
+			t.Errorf("write of another: %q, want it refused", got)
+		}
+		start := time.Now()
+		if err := b.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(start); got < leaseTime/2 || got > leaseTime+2*time.Second {
+			t.Errorf("waited %v for a lease of %v", got, leaseTime)
+		}
+		if epoch, err := b.Claim(ctx); err != nil || epoch != 2 {
+			t.Errorf("claim = %d, %v, want epoch 2", epoch, err)
+		}
+		if got := setStatus(t, first, "Provisioner", 3, machine); got != denied {
+			t.Errorf("write of the owner before: %q, want it refused", got)
+		}
+		if err := b.Release(ctx); err != nil {
+			t.Errorf("release = %v", err)
+		}
+		if epoch, err := a.Claim(ctx); err != nil || epoch != 3 {
+			t.Errorf("claim after a release = %d, %v, want epoch 3", epoch, err)
+		}
+	})
 }
 
 // TestManagersAreAgentsToo has the agents of managers report about themselves, for
@@ -114,23 +118,24 @@ func TestManagersAreAgentsToo(t *testing.T) {
 }
 
 func TestWaitingForALeaseEndsWithTheServer(t *testing.T) {
-	s := newSite(t)
-	ctx := context.Background()
-	if _, err := s.Default.Lease().Claim(ctx, "somebody", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	c := s.as(modelPath(s.Default.ModelUUID()), manager)
-	done := make(chan error, 1)
-	go func() { done <- s.leaseOf(c, manager, "").Wait(ctx) }()
-	if err := call(c, "Pinger", 1, "Ping", nil, nil); err != nil { // it has been asked by now
-		t.Fatal(err)
-	}
-	start := time.Now()
-	s.server.Kill()
-	if err := <-done; err == nil {
-		t.Error("the wait ended without an error")
-	}
-	if got := time.Since(start); got > 2*time.Second {
-		t.Errorf("the wait held up the server's end for %v", got)
-	}
+	inMemory(t, func(t *testing.T, s *site) {
+		ctx := context.Background()
+		if _, err := s.Default.Lease().Claim(ctx, "somebody", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		c := s.as(modelPath(s.Default.ModelUUID()), manager)
+		done := make(chan error, 1)
+		go func() { done <- s.leaseOf(c, manager, "").Wait(ctx) }()
+		if err := call(c, "Pinger", 1, "Ping", nil, nil); err != nil { // it has been asked by now
+			t.Fatal(err)
+		}
+		start := time.Now()
+		s.server.Kill()
+		if err := <-done; err == nil {
+			t.Error("the wait ended without an error")
+		}
+		if got := time.Since(start); got > 2*time.Second {
+			t.Errorf("the wait held up the server's end for %v", got)
+		}
+	})
 }

@@ -215,7 +215,7 @@ func TestWriterKeepsWhatItCannotSend(t *testing.T) {
 	for i := range 5000 {
 		w.Write(loggo.Entry{Level: loggo.INFO, Module: "m", Message: fmt.Sprint(i)})
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("writing without a connection took %v", took)
 	}
 	// The first address is nobody's.

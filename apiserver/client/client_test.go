@@ -375,7 +375,7 @@ func TestWatchAll(t *testing.T) {
 	must(t, err)
 	next := func() string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		r, err := w.Next(ctx)
 		must(t, err)

@@ -35,7 +35,7 @@ func TestUpgrader(t *testing.T) {
 	}
 	select {
 	case <-conn.Resources.Get(watch.Results[0].NotifyWatcherID).(watcher.NotifyWatcher).Changes():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("no event for a new version")
 	}
 	versions, err := u.DesiredVersion(ctx, all)

@@ -124,7 +124,7 @@ func TestWatcherFacades(t *testing.T) {
 				if text(err) != stopped {
 					t.Errorf("Next that waited = %v, want stopped", err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("Next waits on after Stop")
 			}
 			again, err := open(c, test.facade)
