@@ -37,7 +37,7 @@ demo: build ## run a whole site with simulated machines and show it (STORE=sqlit
 
 test: ## run all tests, with the race detector where there is a C compiler
 	@echo "$(RACE_NOTE)"
-	$(GO) test $(RACE) -shuffle=on -timeout 10m ./...
+	$(GO) test $(RACE) -shuffle=on -timeout 30m ./...
 
 check: ## gofmt, vet, staticcheck, module tidiness, floors, and the docs' commands
 	@test/check.sh $(STATICCHECK)

@@ -29,7 +29,7 @@ import (
 var ctx = context.Background()
 
 // patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // next returns a StringsWatcher's next event, sorted.
 func next(t *testing.T, w watcher.StringsWatcher) []string {

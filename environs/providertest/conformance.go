@@ -29,7 +29,7 @@ const (
 )
 
 // deadline ends every call of the suite that takes too long.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
 
 // Config says how to get at the provider under test.
 type Config struct {

@@ -97,7 +97,7 @@ func (s *served) get(t *testing.T, url string, auth ...string) (int, string) {
 // until asks for a page until the status is as wanted.
 func (s *served) until(t *testing.T, url string, want int) (int, string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

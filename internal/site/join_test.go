@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // connect connects the first user to the server at addr, in model default.
 func connect(t *testing.T, dir site.Dir, addr string) *api.Conn {

@@ -27,7 +27,7 @@ func TestCaptureKeepsMessages(t *testing.T) {
 
 func TestWaitSeesALaterMessage(t *testing.T) {
 	log := testlog.Capture(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	written := make(chan struct{})
 	go func() {

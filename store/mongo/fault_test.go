@@ -382,7 +382,7 @@ func TestDeadlineWithoutAServer(t *testing.T) {
 			t.Errorf("%s = %v, want deadline exceeded", name, err)
 		}
 	}
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > 30*time.Second {
 		t.Errorf("calls with a deadline of 0.3 s took %v", d)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 300*time.Millisecond)

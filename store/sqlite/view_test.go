@@ -40,7 +40,7 @@ func TestAViewFollowsTheOwner(t *testing.T) {
 	if err := s.Apply(t.Context(), []store.Op{store.Replace(machine(1), docs[0].Rev, []byte("2"), nil), store.Insert(machine(2), nil, nil)}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	changes, err := feed.Next(ctx)
 	if err != nil || len(changes) != 2 || changes[0].Key != machine(1) {

@@ -120,7 +120,7 @@ func newRig(t *testing.T, config fakebmc.Config) *rig {
 		hosts: make(map[*metal3v1alpha1.BareMetalHost]*fakebmc.BMC), servers: make(map[*metal3v1alpha1.BareMetalHost]*httptest.Server)}
 	r.config.Credentials = good
 	r.config.Machine = func(int) fakebmc.Machine { return fakebmc.Memory{OnBoot: r.installer.boot} }
-	r.options = redfish.Options{Installer: r.installer, Poll: 2 * time.Millisecond, RequestTimeout: 5 * time.Second, PowerTimeout: 5 * time.Second}
+	r.options = redfish.Options{Installer: r.installer, Poll: 2 * time.Millisecond, RequestTimeout: time.Minute, PowerTimeout: time.Minute}
 	r.renew()
 	t.Cleanup(func() { r.backend.Close(context.Background()) })
 	return r

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // programs is the folder of the commands, made once.
 var programs string

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/slipway-project/slipway/internal/testport"
 )
 
 // programs are built once for all stories.
@@ -62,14 +64,14 @@ type processesKey struct{}
 
 type processes map[string]*process
 
-// TestStories runs the stories in testdata/script. Besides what testscript
-// offers they use
+// TestStories runs the stories in testdata/script. ADDRESS0 and ADDRESS1 are for programs
+// that have to come back where they were. Besides what testscript offers they use
 //
 //	serve NAME PROGRAM ARGS...   start a program, wait until it is ready, and
 //	                             leave its address in $NAME
 //	begin NAME PROGRAM ARGS...   start a program that is never ready
 //	term NAME                    end a program with SIGTERM: it has to exit with 0
-//	                             within 5 seconds
+//	                             within the time that any wait of a story has
 //	slay NAME                    end a program with SIGKILL
 //	say NAME TEXT                wait until a program has printed TEXT
 //	readenv NAME FILE            put the content of a file into $NAME
@@ -82,6 +84,9 @@ func TestStories(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("SLIPWAY_DATA", filepath.Join(env.WorkDir, "site", "client"))
+			for i, addr := range testport.Free(t, 2) {
+				env.Setenv(fmt.Sprintf("ADDRESS%d", i), addr)
+			}
 			all := processes{}
 			env.Values[processesKey{}] = all
 			env.Defer(func() {
@@ -119,7 +124,7 @@ func start(ts *testscript.TestScript, args []string) *process {
 func begin(ts *testscript.TestScript, _ bool, args []string) { start(ts, args) }
 
 // patience bounds every wait of a story.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // eventually calls a function until it says that it is content.
 func eventually(ts *testscript.TestScript, what string, content func() bool) {
@@ -166,8 +171,8 @@ func term(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:
-	case <-time.After(5 * time.Second):
-		ts.Fatalf("%s still runs 5 s after SIGTERM\n%s", args[0], p.output)
+	case <-time.After(patience):
+		ts.Fatalf("%s still runs %v after SIGTERM\n%s", args[0], patience, p.output)
 	}
 	if p.err != nil {
 		ts.Fatalf("%s ended with %v, want exit code 0\n%s", args[0], p.err, p.output)

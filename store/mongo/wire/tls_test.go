@@ -49,7 +49,7 @@ func TestTLSLiesBelowTheTranslation(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newServer(t, config, helloDoc(21), always(okDoc()))
-			d := &wire.Dialer{TLS: c.client, Timeout: 10 * time.Second}
+			d := &wire.Dialer{TLS: c.client, Timeout: time.Minute}
 			if c.fails != "" {
 				_, err := d.Conn(context.Background(), s.addr)
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
