@@ -12,8 +12,8 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/job"
-	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/internal/history"
 	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
@@ -79,7 +79,7 @@ func (s *shared) pick(dice *rand.Rand, c int) *state.Machine {
 
 // add adds a machine on controller c. All controllers must see it before anybody
 // else hears of it. The id is empty if what became of it is unknown.
-func (s *shared) add(t *testing.T, sites []*statetest.Site, c int) (string, seen) {
+func (s *shared) add(t *testing.T, sites []*statetest.Site, c int) (string, history.Seen) {
 	results, err := sites[c].Default.Machines().Add(ctx, []state.MachineSpec{{Series: "jammy", Jobs: []job.Job{job.HostUnits}}})
 	if err == nil {
 		err = results[0].Err
@@ -95,7 +95,7 @@ func (s *shared) add(t *testing.T, sites []*statetest.Site, c int) (string, seen
 			t.Errorf("machine %s was added on controller %d, and controller %d does not know it", id, c, i)
 		}
 		if err != nil {
-			return id, seen{}
+			return id, history.Seen{}
 		}
 		ms = append(ms, m)
 	}
@@ -105,14 +105,14 @@ func (s *shared) add(t *testing.T, sites []*statetest.Site, c int) (string, seen
 		t.Errorf("two machines were given the id %s", id)
 	}
 	s.ids, s.of[id] = append(s.ids, id), ms
-	return id, seen{}
+	return id, history.Seen{}
 }
 
 // certain returns what was seen of a deed that was refused; its outcome is unknown
 // if that is no refusal of the state.
-func certain(refusal string) seen {
-	known := []errors.ConstError{state.ErrNotAlive, state.ErrAlreadySet, state.ErrNotDead, errors.NotFound, kind.Contention}
-	return seen{refusal: refusal, unknown: refusal != "" && !slices.Contains(known, errors.ConstError(refusal))}
+func certain(refusal history.Refusal) history.Seen {
+	known := []history.Refusal{"", history.NotAlive, history.AlreadySet, history.NotDead, history.NotFound, history.Contention}
+	return history.Seen{Refusal: refusal, Unknown: !slices.Contains(known, refusal)}
 }
 
 // TestHistoriesOfControllersCanBeExplained has clients of three controllers add
@@ -121,41 +121,41 @@ func certain(refusal string) seen {
 // explains what they saw.
 func TestHistoriesOfControllersCanBeExplained(t *testing.T) {
 	server, sites := threeControllers(t)
-	base := seed(t)
-	const clients, deeds = 6, 60
+	base := history.Seed(t)
 	machines := &shared{of: map[string][]*state.Machine{}}
-	harmed(server, base, func() {
-		history := record(clients, deeds, base, func(dice *rand.Rand, client int) (*deed, func() seen) {
-			if dice.IntN(12) == 0 { // somebody's write is done, and its answer lost
-				server.Inject(mongotest.Fault{Command: "update", Effect: mongotest.CutAfter})
-			}
-			c := client % len(sites)
-			m := machines.pick(dice, c)
-			if m == nil || dice.IntN(8) == 0 {
-				d := &deed{what: "add"}
-				return d, func() (out seen) {
-					d.machine, out = machines.add(t, sites, c)
-					return out
-				}
-			}
-			d := anyDeed(dice, client, m.Id())
-			return d, func() seen {
-				out := perform(sites[c].Default, m, *d)
-				if out.refusal != "" {
-					return certain(out.refusal)
-				}
+	do := func(dice *rand.Rand, client int) (*history.Deed, func() history.Seen) {
+		if dice.IntN(12) == 0 { // somebody's write is done, and its answer lost
+			server.Inject(mongotest.Fault{Command: "update", Effect: mongotest.CutAfter})
+		}
+		c := client % len(sites)
+		m := machines.pick(dice, c)
+		if m == nil || dice.IntN(8) == 0 {
+			d := &history.Deed{What: "add"}
+			return d, func() (out history.Seen) {
+				d.Machine, out = machines.add(t, sites, c)
 				return out
 			}
-		})
+		}
+		d := history.Any(dice, client, m.Id())
+		return d, func() history.Seen {
+			out := perform(sites[c].Default, m, *d)
+			if out.Refusal != "" {
+				return certain(out.Refusal)
+			}
+			return out
+		}
+	}
+	harmed(server, base, func() {
+		done := history.Record(history.Recording{Clients: 6, Deeds: 60, Seed: base, Do: do})
 		unknown := 0
-		for _, op := range history {
-			if op.Output.(seen).unknown {
-				t.Logf("outcome unknown: %+v: %+v", op.Input, op.Output)
+		for _, op := range done {
+			if op.Output.(history.Seen).Unknown {
+				t.Logf("outcome unknown: %s", history.Describe(op.Input, op.Output))
 				unknown++
 			}
 		}
-		t.Logf("%d machines, %d deeds of %d with an unknown outcome", len(machines.ids), unknown, len(history))
-		explain(t, machineHistory(seen{}), history)
+		t.Logf("%d machines, %d deeds of %d with an unknown outcome", len(machines.ids), unknown, len(done))
+		history.Explain(t, history.Machines(history.Seen{}), done)
 	})
 	sameEverywhere(t, sites)
 }
@@ -163,14 +163,13 @@ func TestHistoriesOfControllersCanBeExplained(t *testing.T) {
 // sameEverywhere checks that all controllers have the same machines in the end.
 func sameEverywhere(t *testing.T, sites []*statetest.Site) {
 	t.Helper()
-	var first map[string]seen
+	var first map[string]history.Seen
 	for i, site := range sites {
 		all, err := site.Default.Machines().All(ctx)
 		must(t, err)
-		mine := map[string]seen{}
+		mine := map[string]history.Seen{}
 		for _, m := range all {
-			id, _ := m.InstanceId() // empty if there is none
-			mine[m.Id()] = seen{life: m.Life(), instance: id, message: m.Status().Message}
+			mine[m.Id()] = seenOf(m)
 		}
 		if i == 0 {
 			first = mine
@@ -184,7 +183,7 @@ func sameEverywhere(t *testing.T, sites []*statetest.Site) {
 // and watchers on three controllers, and faults.
 func TestHistoriesOfWatchersOfOtherControllers(t *testing.T) {
 	server, sites := threeControllers(t)
-	base := seed(t)
+	base := history.Seed(t)
 	harmed(server, base, func() { watchHistories(t, base, sites...) })
 }
 

@@ -1,11 +1,7 @@
 package state_test
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -13,168 +9,28 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/internal/history"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
 )
 
-// seed returns what a test that leaves things to chance starts from: SEED, or something
-// new, which is printed.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
-	if err != nil {
-		n = rand.Uint64()
-	}
-	t.Logf("SEED=%d", n)
-	return n
-}
-
-// deed is something that a client does to a machine: add, read, record, set its
-// status, destroy, kill or remove; or, about a lease, claim or write.
-type deed struct {
-	what    string
-	machine string
-	id      instance.ID // of record
-	message string      // of status
-	client  int         // of claim and write
-}
-
-// seen is what came back of a deed.
-type seen struct {
-	life     life.Value // of read; empty means that the machine is gone
-	instance instance.ID
-	message  string // of the status
-	refusal  string // empty means done
-	unknown  bool   // the deed may have been done, or may yet be
-}
-
-// machineHistory is what a machine should do, one deed at a time, that is as first
-// in the beginning. Its state is what read sees.
-func machineHistory(first seen) porcupine.Model {
-	return porcupine.Model{
-		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			parts := map[string][]porcupine.Operation{}
-			for _, op := range history {
-				m := op.Input.(deed).machine
-				parts[m] = append(parts[m], op)
-			}
-			var out [][]porcupine.Operation
-			for _, p := range parts {
-				out = append(out, p)
-			}
-			return out
-		},
-		Init: func() any { return first },
-		Step: func(before, input, output any) (bool, any) {
-			now, in, out := before.(seen), input.(deed), output.(seen)
-			want, next := "", now
-			switch in.what {
-			case "read":
-				return out.unknown || now == out, now
-			case "add":
-				if now != (seen{}) {
-					return out.unknown, now
-				}
-				next.life = life.Alive
-			case "status":
-				if now.life == "" {
-					want = errors.NotFound.Error()
-				} else {
-					next.message = in.message
-				}
-			case "record":
-				switch {
-				case now.life != life.Alive:
-					want = state.ErrNotAlive.Error()
-				case now.instance != "":
-					want = state.ErrAlreadySet.Error()
-				default:
-					next.instance = in.id
-				}
-			case "destroy":
-				if now.life == life.Alive {
-					next.life = life.Dying
-				}
-			case "kill":
-				if now.life != "" {
-					next.life = life.Dead
-				}
-			case "remove":
-				switch now.life {
-				case "":
-				case life.Dead:
-					next = seen{}
-				default:
-					want = state.ErrNotDead.Error()
-				}
-			}
-			if out.refusal == kind.Contention.Error() { // it gave up
-				return true, now
-			}
-			return out.unknown || out.refusal == want, next
-		},
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
-	}
-}
-
-// refusalOf returns which of the known refusals err is, or its text.
-func refusalOf(err error) string {
-	for _, known := range []errors.ConstError{state.ErrNotAlive, state.ErrAlreadySet, state.ErrNotDead, kind.LeaseDenied,
-		kind.Contention, errors.NotFound} {
+// refusalOf returns which refusal err is, or its text; empty for none.
+func refusalOf(err error) history.Refusal {
+	for known, refusal := range map[errors.ConstError]history.Refusal{
+		state.ErrNotAlive: history.NotAlive, state.ErrAlreadySet: history.AlreadySet, state.ErrNotDead: history.NotDead,
+		kind.LeaseDenied: history.Denied, kind.Contention: history.Contention, errors.NotFound: history.NotFound,
+	} {
 		if errors.Is(err, known) {
-			return known.Error()
+			return refusal
 		}
 	}
 	if err != nil {
-		return err.Error()
+		return history.Refusal(err.Error())
 	}
 	return ""
-}
-
-// record runs clients at once, each of which does so many deeds, and returns their
-// history.
-func record(clients, deeds int, seed uint64, do func(dice *rand.Rand, client int) (*deed, func() seen)) []porcupine.Operation {
-	var mu sync.Mutex
-	var history []porcupine.Operation
-	var wg sync.WaitGroup
-	for c := range clients {
-		wg.Go(func() {
-			dice := rand.New(rand.NewPCG(seed, uint64(c)))
-			for range deeds {
-				d, act := do(dice, c)
-				op := porcupine.Operation{ClientId: c, Call: time.Now().UnixNano()}
-				out := act()
-				op.Return = time.Now().UnixNano()
-				op.Input, op.Output = *d, out
-				mu.Lock()
-				if out.unknown { // its client goes on, and the deed may be done at any later time
-					op.ClientId, op.Return = clients+len(history), math.MaxInt64
-				}
-				history = append(history, op)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return history
-}
-
-// explain looks for an order of one deed at a time that explains a history.
-func explain(t *testing.T, m porcupine.Model, history []porcupine.Operation) {
-	t.Helper()
-	began := time.Now()
-	switch porcupine.CheckOperationsTimeout(m, history, 2*time.Minute) {
-	case porcupine.Illegal:
-		t.Errorf("no order of %d deeds explains what was seen", len(history))
-	case porcupine.Unknown:
-		t.Errorf("no order of %d deeds was found in 2 minutes", len(history))
-	default:
-		t.Logf("an order of %d deeds was found in %v", len(history), time.Since(began).Round(time.Millisecond))
-	}
 }
 
 func TestHistoriesOfMachinesCanBeExplained(t *testing.T) {
@@ -186,43 +42,41 @@ func TestHistoriesOfMachinesCanBeExplained(t *testing.T) {
 		m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 		ms[m.Id()], ids = m, append(ids, m.Id())
 	}
-	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (*deed, func() seen) {
-		d := anyDeed(dice, client, ids[dice.IntN(machines)])
-		return d, func() seen { return perform(site.Default, ms[d.machine], *d) }
-	})
-	explain(t, machineHistory(seen{life: life.Alive}), history)
-}
-
-// anyDeed is something that a client may do to a machine that was added.
-func anyDeed(dice *rand.Rand, client int, machine string) *deed {
-	whats := []string{"read", "read", "read", "record", "record", "status", "status", "destroy", "kill", "remove"}
-	unique := fmt.Sprintf("i-%d-%d", client, dice.Int())
-	return &deed{what: whats[dice.IntN(len(whats))], machine: machine, id: instance.ID(unique), message: unique}
+	done := history.Record(history.Recording{Clients: clients, Deeds: deeds, Seed: history.Seed(t), Do: func(dice *rand.Rand, client int) (*history.Deed, func() history.Seen) {
+		d := history.Any(dice, client, ids[dice.IntN(machines)])
+		return d, func() history.Seen { return perform(site.Default, ms[d.Machine], *d) }
+	}})
+	history.Explain(t, history.Machines(history.Seen{Life: life.Alive}), done)
 }
 
 // perform does anything but add.
-func perform(st *state.State, m *state.Machine, d deed) seen {
-	switch d.what {
+func perform(st *state.State, m *state.Machine, d history.Deed) history.Seen {
+	switch d.What {
 	case "record":
-		return seen{refusal: refusalOf(m.SetInstanceInfo(ctx, state.InstanceInfo{ID: d.id, Nonce: "n"}))}
+		return history.Seen{Refusal: refusalOf(m.SetInstanceInfo(ctx, state.InstanceInfo{ID: d.Instance, Nonce: "n"}))}
 	case "status":
-		return seen{refusal: refusalOf(m.SetStatus(ctx, status.Info{Status: status.Started, Message: d.message}))}
+		return history.Seen{Refusal: refusalOf(m.SetStatus(ctx, status.Info{Status: status.Started, Message: d.Message}))}
 	case "destroy":
-		return seen{refusal: refusalOf(m.Destroy(ctx))}
+		return history.Seen{Refusal: refusalOf(m.Destroy(ctx))}
 	case "kill":
-		return seen{refusal: refusalOf(m.EnsureDead(ctx))}
+		return history.Seen{Refusal: refusalOf(m.EnsureDead(ctx))}
 	case "remove":
-		return seen{refusal: refusalOf(m.Remove(ctx))}
+		return history.Seen{Refusal: refusalOf(m.Remove(ctx))}
 	}
-	fresh, err := st.Machines().Get(ctx, d.machine)
+	fresh, err := st.Machines().Get(ctx, d.Machine)
 	if errors.Is(err, errors.NotFound) {
-		return seen{}
+		return history.Seen{}
 	}
 	if err != nil {
-		return seen{refusal: err.Error()}
+		return history.Seen{Refusal: history.Refusal(err.Error())}
 	}
-	id, _ := fresh.InstanceId() // empty if there is none
-	return seen{life: fresh.Life(), instance: id, message: fresh.Status().Message}
+	return seenOf(fresh)
+}
+
+// seenOf returns what there is to see of a machine.
+func seenOf(m *state.Machine) history.Seen {
+	id, _ := m.InstanceId() // empty if there is none
+	return history.Seen{Life: m.Life(), Instance: id, Message: m.Status().Message}
 }
 
 // TestHistoriesOfLeasesCanBeExplained has connections of one worker take the
@@ -243,27 +97,27 @@ func TestHistoriesOfLeasesCanBeExplained(t *testing.T) {
 	model := porcupine.Model{
 		Init: func() any { return -1 },
 		Step: func(owner, input, output any) (bool, any) {
-			in, out := input.(deed), output.(seen)
-			if in.what == "claim" {
+			in, out := input.(history.Deed), output.(history.Seen)
+			if in.What == "claim" {
 				// A claim that is overtaken before it has ended is denied.
-				return out.refusal == "" || out.refusal == kind.LeaseDenied.Error(), in.client
+				return out.Refusal == "" || out.Refusal == history.Denied, in.Client
 			}
-			return (out.refusal == "") == (owner == in.client), owner
+			return (out.Refusal == "") == (owner == in.Client), owner
 		},
-		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+		DescribeOperation: history.Describe,
 	}
-	history := record(clients, deeds, seed(t), func(dice *rand.Rand, client int) (*deed, func() seen) {
+	done := history.Record(history.Recording{Clients: clients, Deeds: deeds, Seed: history.Seed(t), Do: func(dice *rand.Rand, client int) (*history.Deed, func() history.Seen) {
 		if dice.IntN(3) == 0 {
-			return &deed{what: "claim", client: client}, func() seen {
+			return &history.Deed{What: "claim", Client: client}, func() history.Seen {
 				_, err := leases[client].Claim(ctx, "worker", time.Minute)
-				return seen{refusal: refusalOf(err)}
+				return history.Seen{Refusal: refusalOf(err)}
 			}
 		}
-		return &deed{what: "write", client: client}, func() seen {
-			return seen{refusal: refusalOf(fenced[client].SetInstanceStatus(ctx, status.Info{Status: status.Running}))}
+		return &history.Deed{What: "write", Client: client}, func() history.Seen {
+			return history.Seen{Refusal: refusalOf(fenced[client].SetInstanceStatus(ctx, status.Info{Status: status.Running}))}
 		}
-	})
-	explain(t, model, history)
+	}})
+	history.Explain(t, model, done)
 }
 
 // TestHistoriesOfWatchers has many writers move machines through their lives, and
@@ -272,7 +126,7 @@ func TestHistoriesOfLeasesCanBeExplained(t *testing.T) {
 // more often than it changed.
 func TestHistoriesOfWatchers(t *testing.T) {
 	site := statetest.Open(t)
-	watchHistories(t, seed(t), site)
+	watchHistories(t, history.Seed(t), site)
 }
 
 // watchHistories spreads the writers and watchers over a site's controllers.
@@ -319,31 +173,12 @@ func watchHistories(t *testing.T, base uint64, sites ...*statetest.Site) {
 	reading.Wait()
 }
 
-// rank orders what a machine goes through.
-var rank = map[life.Value]int{"": 0, life.Alive: 1, life.Dying: 2, life.Dead: 3}
-
-// gone is the rank of a machine that has been removed.
-const gone = 4
-
 // follows reads one watcher until it is told to stop and has read everything. It
 // then knows the life of each machine.
 func follows(t *testing.T, st *state.State, changes <-chan []string, dice *rand.Rand, stop <-chan struct{}) {
-	known, named := map[string]int{}, map[string]int{}
-	take := func(ids []string) {
-		for _, id := range ids {
-			named[id]++
-			now := gone
-			if m, err := st.Machines().Get(ctx, id); err == nil {
-				now = rank[m.Life()]
-			} else if !errors.Is(err, errors.NotFound) {
-				t.Errorf("machine %s: %v", id, err)
-			}
-			if now < known[id] {
-				t.Errorf("the life of machine %s went backwards, from %d to %d", id, known[id], now)
-			}
-			known[id] = now
-		}
-	}
+	f := history.NewFollower(t)
+	f.Begin()
+	take := func(ids []string) { must(t, f.Take(ids, livesIn(st))) }
 	for running := true; running; {
 		select {
 		case ids := <-changes:
@@ -360,22 +195,26 @@ func follows(t *testing.T, st *state.State, changes <-chan []string, dice *rand.
 	}
 	all, err := st.Machines().All(ctx)
 	must(t, err)
-	there := map[string]bool{}
+	now := map[string]life.Value{}
 	for _, m := range all {
-		there[m.Id()] = true
-		if known[m.Id()] == 0 && m.Life() == life.Dead {
-			continue // it came and died between two looks: that is no news
-		}
-		if known[m.Id()] != rank[m.Life()] {
-			t.Errorf("machine %s is %s in the end, and the watcher's reader knows it as %d", m.Id(), m.Life(), known[m.Id()])
-		}
+		now[m.Id()] = m.Life()
 	}
-	for id, last := range known {
-		if !there[id] && last < rank[life.Dead] { // the end of a dead machine is no news
-			t.Errorf("machine %s is gone in the end, and the watcher's reader knows it as %d", id, last)
+	f.End(now)
+}
+
+// livesIn looks machines up in a model.
+func livesIn(st *state.State) history.Lives {
+	return func(ids []string) (map[string]life.Value, error) {
+		now := map[string]life.Value{}
+		for _, id := range ids {
+			m, err := st.Machines().Get(ctx, id)
+			switch {
+			case err == nil:
+				now[id] = m.Life()
+			case !errors.Is(err, errors.NotFound):
+				return nil, err
+			}
 		}
-		if most := min(last, rank[life.Dead]); named[id] > most {
-			t.Errorf("machine %s was named %d times, and has changed %d times", id, named[id], most)
-		}
+		return now, nil
 	}
 }

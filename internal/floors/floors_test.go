@@ -30,6 +30,7 @@ var floors = map[string]int{
 	"internal/command":      0,
 	"internal/secret":       0,
 	"internal/hostkey":      1,
+	"internal/history":      1,
 	"internal/tlsfiles":     1,
 	"store":                 1,
 	"params":                1,
