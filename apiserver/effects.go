@@ -26,7 +26,7 @@ type effectsRow struct {
 func effects() []effectsRow {
 	return []effectsRow{
 		{"Agent", reads, "GetEntities"},
-		{"Agent", writes, "SetPasswords"},
+		{"Agent", writes, "ClearReboot SetPasswords"},
 		{"AllModelWatcher", reads, "Stop"},
 		{"AllModelWatcher", waits, "Next"},
 		{"AllWatcher", reads, "Stop"},
@@ -39,6 +39,8 @@ func effects() []effectsRow {
 		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelAgentVersion SetModelConstraints"},
 		{"Controller", reads, "AllModels ControllerConfig GetControllerAccess ListBlockedModels ModelConfig ModelStatus WatchAllModels"},
 		{"Controller", writes, "ConfigSet ModifyControllerAccess RemoveBlocks"},
+		{"Deployer", reads, "APIAddresses APIHostPorts CACert ConnectionInfo Life ModelUUID StateAddresses WatchAPIHostPorts WatchUnits"},
+		{"Deployer", writes, "Remove SetPasswords SetStatus UpdateStatus"},
 		{"Hosts", reads, "Consumed Data List Managed Watch WatchConsumed Zones"},
 		{"Hosts", writes, "Add Allocate Do Forget Intend Release Save SetCredentials"},
 		{"ImageMetadata", reads, "List"},
@@ -46,11 +48,14 @@ func effects() []effectsRow {
 		{"Installs", reads, "Show Status Watch"},
 		{"Installs", waits, "Log"},
 		{"Installs", writes, "Cancel Mark Renew Start"},
+		{"InstancePoller", reads, `AreManuallyProvisioned InstanceId InstanceStatus Life ModelConfig ProviderAddresses Status
+			WatchForModelConfigChanges WatchModelMachines`},
+		{"InstancePoller", writes, "SetInstanceStatus SetProviderAddresses"},
 		{"KeyManager", reads, "ListKeys"},
 		{"KeyManager", writes, "AddKeys DeleteKeys"},
 		{"MachineManager", writes, "AddMachines"},
 		{"Machiner", reads, "APIAddresses APIHostPorts CACert Jobs Life ModelUUID Watch WatchAPIHostPorts"},
-		{"Machiner", writes, "EnsureDead SetMachineAddresses SetObservedNetworkConfig SetStatus UpdateStatus"},
+		{"Machiner", writes, "EnsureDead SetMachineAddresses SetObservedNetworkConfig SetProviderNetworkConfig SetStatus UpdateStatus"},
 		{"ModelConfig", reads, "ModelGet"},
 		{"ModelConfig", writes, "ModelSet ModelUnset"},
 		{"ModelManager", reads, "ListModels ModelInfo"},

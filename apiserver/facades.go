@@ -6,9 +6,11 @@ import (
 	"github.com/slipway-project/slipway/apiserver/block"
 	"github.com/slipway-project/slipway/apiserver/client"
 	"github.com/slipway-project/slipway/apiserver/controller"
+	"github.com/slipway-project/slipway/apiserver/deployer"
 	"github.com/slipway-project/slipway/apiserver/hosts"
 	"github.com/slipway-project/slipway/apiserver/imagemetadata"
 	"github.com/slipway-project/slipway/apiserver/installs"
+	"github.com/slipway-project/slipway/apiserver/instancepoller"
 	"github.com/slipway-project/slipway/apiserver/keymanager"
 	"github.com/slipway-project/slipway/apiserver/machiner"
 	"github.com/slipway-project/slipway/apiserver/modelconfig"
@@ -48,9 +50,11 @@ func facades() []row {
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
 		{name: "Controller", version: 3, scope: onController, who: people, make: of(site.V3)},
 		{name: "Controller", version: 5, scope: onController, who: people, make: of(site.V5)},
+		{name: "Deployer", version: 1, scope: onModel, who: agents, make: of(deployer.New)},
 		{name: "Hosts", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(hosts.New)},
 		{name: "ImageMetadata", version: 2, scope: onModel, who: readers, make: of(imagemetadata.New)},
 		{name: "Installs", version: 1, scope: onBoth, who: managersAndSuperusers, make: of(installs.New)},
+		{name: "InstancePoller", version: 3, scope: onModel, who: managers, make: of(instancepoller.New)},
 		{name: "KeyManager", version: 1, scope: onModel, who: writers, make: of(keymanager.New)},
 		{name: "MachineManager", version: 2, scope: onModel, who: writers, make: of(client.NewMachineManager)},
 		{name: "Machiner", version: 1, scope: onModel, who: agents, make: of(machiner.New)},

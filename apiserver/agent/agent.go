@@ -53,3 +53,12 @@ func (a *Agent) GetEntities(ctx context.Context, args params.Entities) (params.A
 	}, func(i int, err *params.Error) { results[i].Error = err })
 	return params.AgentGetEntitiesResults{Entities: results}, err
 }
+
+// ClearReboot is called by agents that have begun to run, which ends any wish that their
+// machines be restarted. There are no such wishes here.
+func (a *Agent) ClearReboot(ctx context.Context, args params.Entities) (params.ErrorResults, error) {
+	results := make([]params.ErrorResult, len(args.Entities))
+	err := a.entities.Do(ctx, len(results), func(i int) string { return args.Entities[i].Tag }, func(int, entity) error { return nil },
+		func(i int, err *params.Error) { results[i].Error = err })
+	return params.ErrorResults{Results: results}, err
+}

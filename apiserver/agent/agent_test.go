@@ -45,6 +45,11 @@ func TestAgent(t *testing.T) {
 	if err := m.Refresh(ctx); err != nil || !m.PasswordValid("a new password of 24 bytes") {
 		t.Errorf("the new password does not validate (%v)", err)
 	}
+	cleared, err := a.ClearReboot(ctx, facadetest.Entities("machine-0-lxd-0", "machine-0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facadetest.Equal(t, "ClearReboot", facadetest.Texts(cleared.Results), "", facadetest.Denied)
 	if _, err := agent.New(site.Default, facadetest.Connect(t, facadetest.Superuser)); !errors.Is(err, errors.Unauthorized) {
 		t.Errorf("New for a person = %v, want it denied", err)
 	}

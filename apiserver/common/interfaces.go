@@ -23,3 +23,19 @@ func Interfaces(config []params.NetworkConfig) []network.Interface {
 	}
 	return out
 }
+
+// CompleteAddresses returns addresses with what their texts say, where nothing else does.
+func CompleteAddresses(addresses []network.Address) []network.Address {
+	out := make([]network.Address, len(addresses))
+	for i, a := range addresses {
+		derived := network.NewAddress(a.Value)
+		if a.Type == "" {
+			a.Type = derived.Type
+		}
+		if a.Scope == network.ScopeUnknown {
+			a.Scope = derived.Scope
+		}
+		out[i] = a
+	}
+	return out
+}

@@ -97,7 +97,7 @@ func (m *Machiner) SetMachineAddresses(ctx context.Context, args params.SetMachi
 	results := make([]params.ErrorResult, len(args.MachineAddresses))
 	b := common.Bulk[addressed]{Get: common.Entities[addressed](m.finder, "addresses"), Can: m.own, Fresh: true}
 	err := b.Do(ctx, len(results), func(i int) string { return args.MachineAddresses[i].Tag }, func(i int, e addressed) error {
-		return e.SetMachineAddresses(ctx, complete(args.MachineAddresses[i].Addresses))
+		return e.SetMachineAddresses(ctx, common.CompleteAddresses(args.MachineAddresses[i].Addresses))
 	}, func(i int, err *params.Error) {
 		if err.Code == params.CodeNotFound {
 			err = common.ServerError(common.ErrPerm)
@@ -107,20 +107,15 @@ func (m *Machiner) SetMachineAddresses(ctx context.Context, args params.SetMachi
 	return params.ErrorResults{Results: results}, err
 }
 
-// complete returns addresses with what their texts say, where nothing else does.
-func complete(addresses []network.Address) []network.Address {
-	out := make([]network.Address, len(addresses))
-	for i, a := range addresses {
-		derived := network.NewAddress(a.Value)
-		if a.Type == "" {
-			a.Type = derived.Type
-		}
-		if a.Scope == network.ScopeUnknown {
-			a.Scope = derived.Scope
-		}
-		out[i] = a
-	}
-	return out
+// SetProviderNetworkConfig is called by agents that want the provider's view of
+// their network taken over. Here whoever watches the provider does that by itself,
+// so there is nothing left to do.
+func (m *Machiner) SetProviderNetworkConfig(ctx context.Context, args params.Entities) (params.ErrorResults, error) {
+	results := make([]params.ErrorResult, len(args.Entities))
+	b := common.Bulk[addressed]{Get: common.Entities[addressed](m.finder, "addresses"), Can: m.own}
+	err := b.Do(ctx, len(results), func(i int) string { return args.Entities[i].Tag }, func(int, addressed) error { return nil },
+		func(i int, err *params.Error) { results[i].Error = err })
+	return params.ErrorResults{Results: results}, err
 }
 
 // SetObservedNetworkConfig records what a machine sees of its network: its

@@ -115,6 +115,11 @@ func TestSetObservedNetworkConfig(t *testing.T) {
 	if err := m.Refresh(ctx); err != nil || len(m.MachineAddresses()) != 1 || m.MachineAddresses()[0].Value != "10.0.0.9" {
 		t.Errorf("addresses = %v, %v", m.MachineAddresses(), err)
 	}
+	asked, err := api.SetProviderNetworkConfig(ctx, facadetest.Entities("machine-1", "machine-0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facadetest.Equal(t, "SetProviderNetworkConfig", facadetest.Texts(asked.Results), "", facadetest.Denied)
 	for tag, want := range map[string]string{"machine-0": "permission denied", "rubbish": `"rubbish" is not a valid tag`} {
 		if err := api.SetObservedNetworkConfig(ctx, params.SetMachineNetworkConfig{Tag: tag}); err == nil || err.Error() != want {
 			t.Errorf("SetObservedNetworkConfig(%s) = %v, want %s", tag, err, want)
