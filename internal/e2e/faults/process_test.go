@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // eventually waits until a function is content. It looks again and again, since
 // what it looks at is in other processes.

@@ -121,14 +121,18 @@ func crash(t *testing.T, dir string, after int) run {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	due := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() }) // a writer that hangs
+	const hangs = time.Minute // without an acknowledgement
+	due := time.AfterFunc(hangs, func() { cmd.Process.Kill() })
 	defer due.Stop()
 	if after == whileOpening {
 		due.Reset(rand.N(30 * time.Millisecond))
 	}
 	r, err := follow(bufio.NewScanner(out), func(acks int) {
-		if acks == after {
+		switch {
+		case acks == after:
 			due.Reset(rand.N(3 * time.Millisecond))
+		case acks < after:
+			due.Reset(hangs)
 		}
 	})
 	if err != nil {
