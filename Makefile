@@ -21,7 +21,7 @@ endif
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench installer-image e2e soak golden fuzz integration notices clean FORCE
+.PHONY: help build demo test check linter bench installer-image e2e soak golden fuzz integration notices clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test: ## run all tests, with the race detector where there is a C compiler
 
 check: ## gofmt, vet, staticcheck, module tidiness, floors, and the docs' commands
 	@test/check.sh $(STATICCHECK)
+
+linter: ## fetch and build the linter
+	@$(GO) run $(STATICCHECK) -version
 
 bench: build ## run the benchmarks and write bench.txt (SCALE=small for a quick form)
 	@SCALE=$(SCALE) BIN=$(BIN) test/bench.sh bench.txt

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v node >/dev/null && command -v npm >/dev/null || test/apt-install.sh nodejs npm
-go test -tags e2e -count=1 -timeout 10m -v ./internal/e2e/jsclient/... 2>&1 | test/quiet.sh
+go test -tags e2e -count=1 -timeout 20m -v ./internal/e2e/jsclient/... 2>&1 | test/quiet.sh

@@ -5,19 +5,28 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "no mongod here: all of this runs on the double of a replica set, and on FerretDB"
-# The nested module follows the product's: its go.mod is a copy for this run.
-(cd test/mongo && cp go.mod go.mod.bak && cp go.sum go.sum.bak &&
-	trap 'mv go.mod.bak go.mod; mv go.sum.bak go.sum' EXIT &&
-	GOFLAGS=-mod=mod go test -count=1 -timeout 10m ./...)
+dir=$(mktemp -d)
+double=
+cleanup() {
+	[ -z "$double" ] || kill "$double" 2>/dev/null || true
+	wait 2>/dev/null || true
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+# The nested module follows the product's in a copy of its go.mod.
+cp test/mongo/go.mod test/mongo/go.sum "$dir"
+(cd test/mongo && GOFLAGS="-mod=mod -modfile=$dir/go.mod" go test -count=1 -timeout 20m ./...)
 test/demo.sh mongo
 
 echo "make integration, with the double in the server's place"
-dir=$(mktemp -d)
-bin/mongodouble --listen 127.0.0.1:0 --members 3 >"$dir/out" &
+bin/mongodouble --listen 127.0.0.1:0 --members 3 >"$dir/out" 2>"$dir/err" &
 double=$!
-trap 'kill $double; rm -rf "$dir"' EXIT
-for _ in $(seq 100); do
-	grep -q ^ready "$dir/out" && break
+limit=$((SECONDS + 60))
+until grep -q ^ready "$dir/out"; do
+	if [ $SECONDS -ge $limit ] || ! kill -0 "$double" 2>/dev/null; then
+		echo "the double of a replica set is not ready: $(tail -n 1 "$dir/err")" >&2
+		exit 1
+	fi
 	sleep 0.1
 done
 SLIPWAY_TEST_MONGO_URL="mongodb://$(sed -n 's/^ready //p' "$dir/out")/?replicaSet=rs0" test/integration.sh

@@ -2,7 +2,7 @@
 # Runs the end-to-end tests: real processes, real daemons, virtual machines.
 # Without an argument all parts run; with names, only those. What a part needs
 # from Debian is installed first. A part fails, the whole fails.
-set -euo pipefail
+set -eEuo pipefail
 cd "$(dirname "$0")/.."
 
 # part: packages it needs (none: -)
@@ -30,6 +30,12 @@ wanted() {
 }
 
 summary=()
+part=
+failed() {
+	[ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}"
+	echo "e2e $part: FAILED after $((SECONDS - start)) s" >&2
+}
+trap failed ERR
 for line in "${parts[@]}"; do
 	read -r part packages <<<"$line"
 	wanted "$part" || continue
@@ -42,7 +48,7 @@ for line in "${parts[@]}"; do
 	if [ -x "test/e2e-$part.sh" ]; then
 		"test/e2e-$part.sh"
 	else
-		go test -tags e2e -count=1 -timeout 20m -v "./internal/e2e/$part/..." 2>&1 | test/quiet.sh
+		go test -tags e2e -count=1 -timeout 40m -v "./internal/e2e/$part/..." 2>&1 | test/quiet.sh
 	fi
 	summary+=("e2e $part: ok, $((SECONDS - start)) s")
 done

@@ -9,7 +9,12 @@ test/apt-install.sh busybox-static systemd-boot-efi kmod e2fsprogs dosfstools xf
 if [ -z "${KERNEL:-}" ]; then
 	cache=${XDG_CACHE_HOME:-$HOME/.cache}/slipway-kernel
 	mkdir -p "$cache"
-	package=$(apt-cache depends "linux-image-$(dpkg --print-architecture)" | awk '/Depends:/ {print $2; exit}')
+	kernel() { apt-cache depends "linux-image-$(dpkg --print-architecture)" 2>/dev/null | awk '/Depends:/ && !n++ {print $2}'; }
+	package=$(kernel || true)
+	if [ -z "$package" ] && [ "$(id -u)" = 0 ]; then # a new machine knows no packages
+		apt-get update -q -o Acquire::Retries=3 >/dev/null
+		package=$(kernel || true)
+	fi
 	[ -n "$package" ] || { echo "apt knows no kernel: run apt-get update, or give KERNEL and MODULES" >&2; exit 1; }
 	if [ ! -e "$cache/$package/ready" ]; then
 		(cd "$cache" && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb "$package")

@@ -5,12 +5,14 @@ package install_test
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -53,14 +55,14 @@ func getKernel(t *testing.T) kernel {
 	}
 	name := kernelPackage(dir)
 	if name == "" { // apt has no lists yet
-		tool(t, dir, "apt-get", "-q", "update")
+		apt(t, dir, "update")
 		if name = kernelPackage(dir); name == "" {
 			t.Fatal("apt knows no linux-image-cloud-amd64")
 		}
 	}
 	root := filepath.Join(dir, name)
 	if _, err := os.Stat(filepath.Join(root, "ready")); err != nil {
-		tool(t, dir, "apt-get", "download", "-q", name)
+		apt(t, dir, "download", name)
 		debs, err := filepath.Glob(filepath.Join(dir, name+"_*.deb"))
 		if err != nil || len(debs) == 0 {
 			t.Fatalf("no package %s was downloaded: %v", name, err)
@@ -74,6 +76,28 @@ func getKernel(t *testing.T) kernel {
 	}
 	version := strings.TrimPrefix(name, "linux-image-")
 	return kernel{image: filepath.Join(root, "boot/vmlinuz-"+version), modules: filepath.Join(root, "lib/modules", version), version: version}
+}
+
+// apt runs apt-get, again when it fails: another apt may be at work, the network may
+// hiccup, and lists that are old name packages that are no more.
+func apt(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	var failures []string
+	for range 5 {
+		cmd := exec.Command("apt-get", append([]string{"-q", "-o", "Acquire::Retries=3"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return
+		}
+		failures = append(failures, fmt.Sprintf("%v\n%s", err, out))
+		<-time.After(10 * time.Second)
+		again := exec.Command("apt-get", "-q", "update")
+		if out, err := again.CombinedOutput(); err != nil {
+			failures = append(failures, fmt.Sprintf("apt-get update: %v\n%s", err, out))
+		}
+	}
+	t.Fatalf("apt-get %s: %s", strings.Join(args, " "), strings.Join(failures, "\n"))
 }
 
 // kernelPackage returns the package that Debian's kernel for clouds stands for, "" if

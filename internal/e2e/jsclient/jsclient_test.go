@@ -24,7 +24,7 @@ const (
 )
 
 // limit bounds the whole test.
-const limit = 4 * time.Minute
+const limit = 15 * time.Minute
 
 // install puts the library into a new folder.
 func install(ctx context.Context, t *testing.T) string {
@@ -33,10 +33,16 @@ func install(ctx context.Context, t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", library, websocket)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cannot install %s: %v\n%s", library, err, out)
+	for try := 1; ; try++ { // the network may hiccup
+		cmd := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", library, websocket)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			break
+		}
+		if t.Logf("try %d to install %s: %v\n%s", try, library, err, out); try == 3 {
+			t.Fatalf("cannot install %s: %v", library, err)
+		}
 	}
 	script, err := os.ReadFile("testdata/client.js")
 	if err == nil {

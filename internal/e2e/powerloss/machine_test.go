@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slipway-project/slipway/internal/e2e/powerloss"
 	"github.com/slipway-project/slipway/provision/media"
@@ -48,12 +49,12 @@ func newLab(t *testing.T) *lab {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	name := kernelPackage(dir)
 	if name == "" { // apt has no lists yet
-		tool(t, dir, "apt-get", "-q", "update")
+		apt(t, dir, "update")
 		if name = kernelPackage(dir); name == "" {
 			t.Fatal("apt knows no linux-image-cloud-amd64")
 		}
 	}
-	tool(t, dir, "apt-get", "download", "-q", name)
+	apt(t, dir, "download", name)
 	debs, err := filepath.Glob(filepath.Join(dir, name+"_*.deb"))
 	if err != nil || len(debs) == 0 {
 		t.Fatalf("no package %s was downloaded: %v", name, err)
@@ -64,6 +65,28 @@ func newLab(t *testing.T) *lab {
 	l := &lab{dir: dir, kernel: filepath.Join(dir, "root/boot/vmlinuz-"+version), initrd: filepath.Join(dir, "initrd")}
 	l.pack(t, filepath.Join(dir, "root/lib/modules", version))
 	return l
+}
+
+// apt runs apt-get, again when it fails: another apt may be at work, the network may
+// hiccup, and lists that are old name packages that are no more.
+func apt(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	var failures []string
+	for range 5 {
+		cmd := exec.Command("apt-get", append([]string{"-q", "-o", "Acquire::Retries=3"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return
+		}
+		failures = append(failures, fmt.Sprintf("%v\n%s", err, out))
+		<-time.After(10 * time.Second)
+		again := exec.Command("apt-get", "-q", "update")
+		if out, err := again.CombinedOutput(); err != nil {
+			failures = append(failures, fmt.Sprintf("apt-get update: %v\n%s", err, out))
+		}
+	}
+	t.Fatalf("apt-get %s: %s", strings.Join(args, " "), strings.Join(failures, "\n"))
 }
 
 // kernelPackage returns the package that Debian's kernel for clouds stands for, "" if
