@@ -20,6 +20,10 @@ type Worker = watcher.Watcher
 // when its job has ended for good: it is not started again.
 const ErrDone = errors.ConstError("the worker's job is done")
 
+// ErrRestart is what a worker returns when the program is to be started anew,
+// from its file, which has become another one.
+const ErrRestart = errors.ConstError("the program is to be started anew")
+
 // healthy is how long a worker has to live before its past failures are
 // forgotten.
 const healthy = 5 * time.Second

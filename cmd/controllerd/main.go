@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
   controllerd bootstrap --data-dir /var/lib/slipway --listen 0.0.0.0:17070 --advertise rack1.example.com
   controllerd run --data-dir /var/lib/slipway`,
 	}
-	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
+	root.PersistentFlags().StringVar(&a.logging, "logging", command.LoggingConfig(os.Getenv), "what to log: NAME=LEVEL;...; by default what $SLIPWAY_LOGGING_CONFIG says")
 	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.rotateCACommand(), a.backupCommand(), a.restoreCommand(), a.exportJoinCommand(), a.joinCommand(), a.migrateCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {

@@ -47,7 +47,7 @@ func (a *app) root() *cobra.Command {
   provisionerd machine --agent-file /var/lib/slipway/agent.yaml
   provisionerd simrack --listen 127.0.0.1:17071 --data-dir ./rack`,
 	}
-	root.PersistentFlags().StringVar(&a.logging, "logging", "<root>=INFO", "what to log: NAME=LEVEL;...")
+	root.PersistentFlags().StringVar(&a.logging, "logging", command.LoggingConfig(os.Getenv), "what to log: NAME=LEVEL;...; by default what $SLIPWAY_LOGGING_CONFIG says")
 	root.AddCommand(a.modelCommand(), a.machineCommand(), a.simrackCommand(), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {

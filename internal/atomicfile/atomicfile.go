@@ -48,11 +48,11 @@ func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error
 	if err != nil {
 		return errors.Trace(err)
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return errors.Trace(err)

@@ -4,12 +4,20 @@ package buildinfo
 import "runtime/debug"
 
 // Version is the version of this build, three numbers parted by dots. Agents,
-// servers and commands all have the same.
-const Version = "0.1.0"
+// servers and commands all have the same. It is a variable for the linker alone,
+// which sets it in packages and in tests of upgrades.
+var Version = "0.1.0"
+
+// commit is the revision, shortened, where the linker sets it: packages are built
+// to be the same in any folder, and so without what the Go tool notes.
+var commit string
 
 // Revision returns the revision that was built, shortened, with "+" behind it if
 // files had been changed; empty if that is not known.
 func Revision() string {
+	if commit != "" {
+		return commit
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -123,6 +123,15 @@ func none(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// LoggingConfig returns what is logged unless a flag says otherwise: what the
+// variable SLIPWAY_LOGGING_CONFIG holds in the environment that getenv reads.
+func LoggingConfig(getenv func(string) string) string {
+	if config := getenv("SLIPWAY_LOGGING_CONFIG"); config != "" {
+		return config
+	}
+	return "<root>=INFO"
+}
+
 // Logging has loggo write to stderr, as a configuration such as
 // "<root>=INFO;slipway.rpc=TRACE" says.
 func Logging(stderr io.Writer, config string) error {

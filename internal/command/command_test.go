@@ -53,6 +53,15 @@ func TestExecute(t *testing.T) {
 	}
 }
 
+func TestLoggingConfig(t *testing.T) {
+	for env, want := range map[string]string{"": "<root>=INFO", "<root>=DEBUG": "<root>=DEBUG"} {
+		got := command.LoggingConfig(func(name string) string { return map[string]string{"SLIPWAY_LOGGING_CONFIG": env}[name] })
+		if got != want {
+			t.Errorf("with %q: %q, want %q", env, got, want)
+		}
+	}
+}
+
 func TestLogging(t *testing.T) {
 	var stderr bytes.Buffer
 	if err := command.Logging(&stderr, "<root>=NOISE"); !errors.Is(err, command.ErrUsage) {

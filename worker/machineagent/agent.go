@@ -29,6 +29,13 @@ type Config struct {
 	// provision containers. It returns when its context is done; if it fails, it
 	// is called again after a pause.
 	Serve func(ctx context.Context, c Connection, machineID string) error
+	// Upgrade, unless it is nil, is called like Serve, to find out whether the
+	// agent should be another program. It has the machine's status say what it
+	// tells, until it tells something else. If its error is worker.ErrRestart the
+	// agent ends with that.
+	Upgrade func(ctx context.Context, c Connection, machineID string, tell func(message string)) error
+	// LoggedIn, unless it is nil, is called whenever the agent has logged in.
+	LoggedIn func()
 
 	// dial replaces the connection to a controller in tests.
 	dial func(ctx context.Context, info api.Info) (link, error)
@@ -44,16 +51,26 @@ type Agent struct {
 
 var _ worker.Worker = (*Agent)(nil)
 
-// New starts an agent.
-func New(cfg Config) (*Agent, error) {
+// complete returns cfg with what is left open filled in.
+func (cfg Config) complete() (Config, error) {
 	if cfg.AgentFile == "" {
-		return nil, errors.NotValidf("missing AgentFile")
+		return cfg, errors.NotValidf("missing AgentFile")
 	}
 	if cfg.System == nil {
 		cfg.System = ThisMachine{}
 	}
 	if cfg.dial == nil {
-		cfg.dial = func(ctx context.Context, info api.Info) (link, error) { return dialAPI(ctx, info, cfg.Options) }
+		options := cfg.Options
+		cfg.dial = func(ctx context.Context, info api.Info) (link, error) { return dialAPI(ctx, info, options) }
+	}
+	return cfg, nil
+}
+
+// New starts an agent.
+func New(cfg Config) (*Agent, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
 	}
 	a := &Agent{cfg: cfg}
 	a.tomb.Go(a.loop)
@@ -64,7 +81,7 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Kill() { a.tomb.Kill(nil) }
 
 // Wait returns when the agent has stopped: nil after Kill and when the machine is
-// dead.
+// dead, and worker.ErrRestart when Config.Upgrade said so.
 func (a *Agent) Wait() error { return a.tomb.Wait() }
 
 // healthy is how long a connection has to last before earlier failures are
@@ -82,6 +99,9 @@ func (a *Agent) loop() error {
 		}
 		if done {
 			return nil
+		}
+		if errors.Is(err, worker.ErrRestart) {
+			return worker.ErrRestart
 		}
 		if time.Since(began) >= healthy {
 			failures = 0
@@ -116,6 +136,9 @@ func (a *Agent) attempt(ctx context.Context) (bool, error) {
 	defer l.Close()
 	a.log.clear()
 	logger.Infof("%s is connected to %s", file.Tag, l.Addrs()[0])
+	if a.cfg.LoggedIn != nil {
+		a.cfg.LoggedIn()
+	}
 	if ca := l.CACert(); ca != "" && ca != file.CACert {
 		file.CACert = ca
 		if err := agentfile.Write(a.cfg.AgentFile, file); err != nil {
@@ -123,7 +146,7 @@ func (a *Agent) attempt(ctx context.Context) (bool, error) {
 		}
 		logger.Infof("the controller has named another certificate authority")
 	}
-	s := &session{agent: a, link: l, machineID: id, file: file}
+	s := &session{agent: a, link: l, machineID: id, file: file, notes: make(chan string), restart: make(chan struct{}, 1)}
 	dead, err := s.run(ctx)
 	if err != nil || !dead {
 		return false, err

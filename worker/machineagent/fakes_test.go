@@ -48,6 +48,7 @@ type controller struct {
 	password  string
 	life      life.Value
 	statuses  []status.Status
+	messages  []string // of the statuses
 	addresses []network.Address
 	servers   []string
 	ca        string // whom it says to trust; empty means nothing new
@@ -122,6 +123,8 @@ func (l *fakeLink) Addrs() []string         { return []string{"127.0.0.1:17070"}
 func (l *fakeLink) CACert() string          { return l.ca }
 func (l *fakeLink) Close() error {
 	l.breakOnce.Do(func() { close(l.broken) })
+	l.lives.Kill()
+	l.controllers.Kill()
 	l.do(func() { l.links = slices.DeleteFunc(l.links, func(o *fakeLink) bool { return o == l }) })
 	return nil
 }
@@ -149,8 +152,8 @@ func (l *fakeLink) SetAddresses(_ context.Context, a []network.Address) error {
 	return nil
 }
 
-func (l *fakeLink) SetStatus(_ context.Context, s status.Status, _ string, _ map[string]any) error {
-	l.do(func() { l.statuses = append(l.statuses, s) })
+func (l *fakeLink) SetStatus(_ context.Context, s status.Status, message string, _ map[string]any) error {
+	l.do(func() { l.statuses, l.messages = append(l.statuses, s), append(l.messages, message) })
 	return nil
 }
 

@@ -28,6 +28,10 @@ type session struct {
 	reported []network.Address // as the controller has them; nil means that it has not been told
 	started  bool
 	stopped  bool
+
+	note    string        // what the machine's status says besides
+	notes   chan string   // those that are new
+	restart chan struct{} // the program is to be started anew
 }
 
 // run works until the connection ends or the machine is dead, which it reports.
@@ -55,8 +59,10 @@ func (s *session) run(ctx context.Context) (bool, error) {
 		return false, errors.Annotate(err, "cannot watch the controllers' addresses")
 	}
 	defer end(controllers)
-	served := s.serve(ctx)
+	served := s.keep(ctx, s.agent.cfg.Serve)
 	defer func() { cancel(); <-served }()
+	upgraded := s.keep(ctx, s.upgrade())
+	defer func() { cancel(); <-upgraded }()
 	return s.follow(ctx, lives, controllers)
 }
 
@@ -96,6 +102,17 @@ func (s *session) follow(ctx context.Context, lives, controllers watcher.NotifyW
 				system = nil
 				continue
 			}
+			if err := s.report(ctx); err != nil {
+				return false, err
+			}
+			continue
+		case <-s.restart:
+			return false, worker.ErrRestart
+		case s.note = <-s.notes:
+			if !s.started {
+				continue // the first report will have it
+			}
+			s.started = false
 			if err := s.report(ctx); err != nil {
 				return false, err
 			}
@@ -162,7 +179,7 @@ func (s *session) report(ctx context.Context) error {
 		return nil
 	}
 	data := map[string]any{"hardware": s.agent.cfg.System.Hardware().String()}
-	if err := s.link.SetStatus(ctx, status.Started, "", data); err != nil {
+	if err := s.link.SetStatus(ctx, status.Started, s.note, data); err != nil {
 		return errors.Annotate(err, "cannot report that the agent has started")
 	}
 	s.started = true
@@ -232,13 +249,34 @@ func newPassword() string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// serve runs whatever else is to be done over the connection, again whenever it
-// fails. The channel is closed when it has ended.
-func (s *session) serve(ctx context.Context) <-chan struct{} {
+// upgrade returns what finds out whether the agent should be another program,
+// or nil.
+func (s *session) upgrade() func(context.Context, Connection, string) error {
+	upgrade := s.agent.cfg.Upgrade
+	if upgrade == nil {
+		return nil
+	}
+	return func(ctx context.Context, c Connection, machineID string) error {
+		err := upgrade(ctx, c, machineID, func(message string) {
+			select {
+			case s.notes <- message:
+			case <-ctx.Done():
+			}
+		})
+		if errors.Is(err, worker.ErrRestart) {
+			s.restart <- struct{}{} // there is room: this is the last thing it does
+			return nil
+		}
+		return err
+	}
+}
+
+// keep runs something else over the connection, again whenever it fails. The
+// channel is closed when it has ended.
+func (s *session) keep(ctx context.Context, serve func(context.Context, Connection, string) error) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		serve := s.agent.cfg.Serve
 		for failures := 1; serve != nil && ctx.Err() == nil; failures++ {
 			err := serve(ctx, s.link, s.machineID)
 			if ctx.Err() != nil || err == nil {
