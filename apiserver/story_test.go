@@ -199,12 +199,12 @@ func FuzzMethods(f *testing.F) {
 		}
 	}
 	for i := range all {
-		f.Add(uint8(i), []byte(`{"entities":[{"tag":"machine-0","status":"error","info":"x","data":{"a":[1]}}],"changes":[{"tag":"user-admin"}],"machines":[{"tag":"machine-0"}]}`))
+		f.Add(uint16(i), []byte(`{"entities":[{"tag":"machine-0","status":"error","info":"x","data":{"a":[1]}}],"changes":[{"tag":"user-admin"}],"machines":[{"tag":"machine-0"}]}`))
 	}
-	f.Add(uint8(0), []byte(`{"entities":null}`))
-	f.Add(uint8(3), []byte(`{"params":[{"constraints":{"mem":-1}}]}`))
-	f.Add(uint8(5), []byte(`{"params":[{"placement":{},"series":"x","base":{}}],"machine-names":["",null]}`))
-	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
+	f.Add(uint16(0), []byte(`{"entities":null}`))
+	f.Add(uint16(3), []byte(`{"params":[{"constraints":{"mem":-1}}]}`))
+	f.Add(uint16(5), []byte(`{"params":[{"placement":{},"series":"x","base":{}}],"machine-names":["",null]}`))
+	f.Fuzz(func(t *testing.T, which uint16, raw []byte) {
 		if !json.Valid(raw) {
 			return
 		}

@@ -17,6 +17,9 @@ import (
 
 // WatchAll follows everything in the model.
 func (c *Client) WatchAll() (params.AllWatcherID, error) {
+	if err := c.conn.Resources.Room(); err != nil {
+		return params.AllWatcherID{}, err
+	}
 	return params.AllWatcherID{WatcherID: c.conn.Resources.Register(c.follow())}, nil
 }
 

@@ -2,6 +2,7 @@ package common
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -41,6 +42,20 @@ func NewResourcesContext(ctx context.Context) *Resources {
 // Context ends when the connection does. It is for facades whose documented
 // methods take none.
 func (r *Resources) Context() context.Context { return r.ctx }
+
+// MaxResources is how many resources one connection has at the most.
+const MaxResources = 20000
+
+// Room returns an error satisfying errors.NotValid if there are so many resources
+// that a client should not be given another.
+func (r *Resources) Room() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.byID) >= MaxResources {
+		return errors.NewNotValid(nil, fmt.Sprintf("too many watchers on one connection (at most %d): stop some", MaxResources))
+	}
+	return nil
+}
 
 // Register keeps a resource and returns its id, a decimal number that has not
 // been used on this connection. A resource that comes after StopAll is stopped

@@ -13,7 +13,11 @@ import (
 // keeps the watcher for the NotifyWatcher facade. If that fails the watcher has
 // been stopped.
 func RegisterNotify(ctx context.Context, r *Resources, w watcher.NotifyWatcher) (params.NotifyWatchResult, error) {
-	if _, err := Next(ctx, w, w.Changes()); err != nil {
+	_, err := Next(ctx, w, w.Changes())
+	if err == nil {
+		err = r.Room()
+	}
+	if err != nil {
 		w.Kill()
 		return params.NotifyWatchResult{}, errors.Trace(err)
 	}
@@ -25,6 +29,9 @@ func RegisterNotify(ctx context.Context, r *Resources, w watcher.NotifyWatcher) 
 // has been stopped.
 func RegisterStrings(ctx context.Context, r *Resources, w watcher.StringsWatcher) (params.StringsWatchResult, error) {
 	changes, err := Next(ctx, w, w.Changes())
+	if err == nil {
+		err = r.Room()
+	}
 	if err != nil {
 		w.Kill()
 		return params.StringsWatchResult{}, errors.Trace(err)

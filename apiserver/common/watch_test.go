@@ -168,3 +168,32 @@ func TestNext(t *testing.T) {
 		})
 	}
 }
+
+func TestWatchersOfOneConnectionAreBounded(t *testing.T) {
+	r := common.NewResources()
+	defer r.StopAll()
+	for range common.MaxResources {
+		r.Register(&fakeResource{})
+	}
+	strings, notify := newWatcher([]string{"a"}), newWatcher(struct{}{})
+	if _, err := common.RegisterStrings(t.Context(), r, strings); !errors.Is(err, errors.NotValid) {
+		t.Errorf("RegisterStrings beyond the bound = %v, want NotValid", err)
+	}
+	if _, err := common.RegisterNotify(t.Context(), r, notify); !errors.Is(err, errors.NotValid) {
+		t.Errorf("RegisterNotify beyond the bound = %v, want NotValid", err)
+	}
+	for ended := range slices.Values([]func() bool{
+		func() bool { _, open := <-strings.Changes(); return !open },
+		func() bool { _, open := <-notify.Changes(); return !open },
+	}) {
+		if !ended() {
+			t.Error("a watcher that there was no room for goes on")
+		}
+	}
+	if err := r.Stop("1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := common.RegisterStrings(t.Context(), r, newWatcher([]string{"a"})); err != nil {
+		t.Errorf("RegisterStrings after one was stopped = %v", err)
+	}
+}

@@ -17,6 +17,9 @@ func (c *V3) WatchAllModels(ctx context.Context) (params.AllWatcherID, error) {
 	if err := c.superuser(); err != nil {
 		return params.AllWatcherID{}, err
 	}
+	if err := c.conn.Resources.Room(); err != nil {
+		return params.AllWatcherID{}, err
+	}
 	w, err := newModelsWatcher(ctx, c.reads)
 	if err != nil {
 		return params.AllWatcherID{}, errors.Trace(err)
