@@ -85,6 +85,9 @@ at a time, one cares for each model, and the others stand by.`,
 			if o.Lease < time.Second || o.Lease > time.Minute {
 				return command.Usagef("--lease %v is out of bounds: give 1s to 1m", o.Lease)
 			}
+			if h.Silence < 10*time.Second || h.Silence > time.Hour {
+				return command.Usagef("--installer-silence %v is out of bounds: give 10s to 1h", h.Silence)
+			}
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
@@ -97,6 +100,7 @@ at a time, one cares for each model, and the others stand by.`,
 	c.Flags().StringVar(&o.Only, "model", "", "UUID of the only model to care for")
 	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
 	c.Flags().StringVar(&h.Ironic.Endpoint, "ironic", "", "URL of an Ironic that drives bare-metal hosts, such as http://127.0.0.1:6385/v1; empty means that BMCs are spoken to directly")
+	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 10s to 1h")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c

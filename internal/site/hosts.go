@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/simulated"
 	"github.com/slipway-project/slipway/worker/hostkeeper"
 	"github.com/slipway-project/slipway/worker/hostmanager"
+	"github.com/slipway-project/slipway/worker/installs"
 )
 
 // HostsOptions say how to care for bare-metal hosts.
@@ -26,6 +27,9 @@ type HostsOptions struct {
 	Ironic ironic.Config
 	// Simulated describes the rack of hosts with addresses simulated://NAME.
 	Simulated simulated.Options
+	// Silence is how long an installer may be silent before its machine is started
+	// again; 0 means 2 minutes.
+	Silence time.Duration
 }
 
 // HostKeeper is a running host keeper with its back ends.
@@ -48,6 +52,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 	rack := simulated.New(o.Simulated)
 	k := &HostKeeper{rack: rack}
 	var metal func(context.Context) provisioner.Factory
+	var installer *installs.Installer
 	if o.Ironic.Endpoint != "" {
 		backend, err := ironic.New(o.Ironic)
 		if err != nil {
@@ -55,7 +60,8 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		}
 		metal, k.close = backend.Factory, backend.Close
 	} else {
-		backend := redfish.New(redfish.Options{})
+		installer = installs.New()
+		backend := redfish.New(redfish.Options{Installer: installer, SilenceTimeout: o.Silence})
 		metal = backend.Factory
 		k.close = func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -64,7 +70,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		}
 	}
 	k.Keeper, err = hostkeeper.New(hostkeeper.Config{
-		Info: agent.Info(), Lease: o.Lease,
+		Info: agent.Info(), Lease: o.Lease, Installer: installer,
 		Factory: func(ctx context.Context) provisioner.Factory {
 			own := map[bmc.Family]provisioner.Factory{bmc.FamilySimulated: rack.Factory()}
 			if o.Ironic.Endpoint != "" {

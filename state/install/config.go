@@ -38,6 +38,12 @@ func machineConfig(d *doc, data Data) (*config.MachineConfig, error) {
 		if err := readMeta(c, data); err != nil {
 			return nil, err
 		}
+		if c.Hostname == "" {
+			c.Hostname = d.Order.Name
+		}
+		if c.CloudInit != nil && c.CloudInit.InstanceID == "" {
+			c.CloudInit.InstanceID = d.Order.Host
+		}
 		image, err := imageOf(d.Order.Image, c.Image)
 		if err != nil {
 			return nil, err

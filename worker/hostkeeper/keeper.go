@@ -12,10 +12,12 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/hosts"
+	apiinstalls "github.com/slipway-project/slipway/api/installs"
 	"github.com/slipway-project/slipway/api/singular"
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
 	"github.com/slipway-project/slipway/worker"
 	"github.com/slipway-project/slipway/worker/hostmanager"
+	"github.com/slipway-project/slipway/worker/installs"
 	"github.com/slipway-project/slipway/worker/lease"
 )
 
@@ -28,8 +30,11 @@ type Config struct {
 	// Factory returns the back end's factory, whose Provisioners stop when ctx is
 	// done.
 	Factory func(ctx context.Context) provisioner.Factory
-	Lease   time.Duration  // for how long the site is claimed; 0 means lease.DefaultDuration
-	Backoff worker.Backoff // between attempts at anything that failed
+	// Installer is what the back end has images written by; it is kept up to date while
+	// hosts are cared for. Nil means that there is none.
+	Installer *installs.Installer
+	Lease     time.Duration  // for how long the site is claimed; 0 means lease.DefaultDuration
+	Backoff   worker.Backoff // between attempts at anything that failed
 }
 
 // Keeper cares for the hosts of a site whenever it is this process that holds the
@@ -83,7 +88,7 @@ func (k *Keeper) serve(ctx context.Context, conn *api.Conn) error {
 		}),
 		Duration: k.cfg.Lease,
 		Start: func(*lease.Tenure) (worker.Worker, error) {
-			return hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), Factory: k.cfg.Factory})
+			return k.manage(conn)
 		},
 	})
 	if err != nil {
@@ -93,3 +98,42 @@ func (k *Keeper) serve(ctx context.Context, conn *api.Conn) error {
 	defer stop()
 	return errors.Trace(keeper.Wait())
 }
+
+// manage cares for hosts, and follows what their installers report.
+func (k *Keeper) manage(conn *api.Conn) (worker.Worker, error) {
+	m, err := hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), Factory: k.cfg.Factory})
+	if err != nil || k.cfg.Installer == nil {
+		return m, errors.Trace(err)
+	}
+	return newPair(m, k.cfg.Installer.Follow(apiinstalls.New(conn))), nil
+}
+
+// pair is two workers that live and end together.
+type pair struct {
+	tomb tomb.Tomb
+}
+
+func newPair(workers ...worker.Worker) *pair {
+	p := &pair{}
+	p.tomb.Go(func() error {
+		for _, w := range workers {
+			p.tomb.Go(func() error {
+				stop := context.AfterFunc(p.tomb.Context(nil), w.Kill)
+				defer stop()
+				err := w.Wait()
+				if err == nil && p.tomb.Alive() {
+					err = errors.New("a part of the host keeper ended")
+				}
+				return err
+			})
+		}
+		return nil
+	})
+	return p
+}
+
+// Kill asks both to end.
+func (p *pair) Kill() { p.tomb.Kill(nil) }
+
+// Wait returns when both have ended: the error of the first to fail.
+func (p *pair) Wait() error { return p.tomb.Wait() }

@@ -22,6 +22,8 @@ type script struct {
 	inflight int
 	most     int
 	on       bool
+	step     string
+	details  *metal3v1alpha1.HardwareDetails
 
 	validate, inspect, adopt, provision, deprovision, remove, power func(ctx context.Context) (provisioner.Result, error)
 }
@@ -106,6 +108,12 @@ func (p *scripted) Adopt() (provisioner.Result, error) { return p.do("adopt", &p
 func (p *scripted) Provision(provisioner.HostConfigData) (provisioner.Result, error) {
 	return p.do("provision", &p.s.provision)
 }
+func (p *scripted) Progress() string {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.s.step
+}
+func (p *scripted) Details() *metal3v1alpha1.HardwareDetails { return p.s.details }
 func (p *scripted) Deprovision() (provisioner.Result, error) {
 	return p.do("deprovision", &p.s.deprovision)
 }

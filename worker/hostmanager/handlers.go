@@ -1,6 +1,7 @@
 package hostmanager
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -168,7 +169,38 @@ func (p *pass) provisioning() outcome {
 	}
 	s.ErrorCount, s.ProvisioningFailCount, s.LastAttemptedImage = 0, 0, ""
 	s.Provisioning.Image = *p.host.Spec.Image
+	if teller, ok := p.p.(provisioner.DetailsTeller); ok {
+		s.HardwareDetails = better(s.HardwareDetails, teller.Details())
+	}
 	return advanceTo(metal3v1alpha1.StateProvisioned)
+}
+
+// better puts what the host's own system has seen of the hardware over what is known by
+// its BMC, which tells less of disks and network ports.
+func better(known, seen *metal3v1alpha1.HardwareDetails) *metal3v1alpha1.HardwareDetails {
+	if known == nil || seen == nil {
+		return cmp.Or(seen, known)
+	}
+	out := *known
+	out.CPU.Count, out.CPU.Arch = seen.CPU.Count, seen.CPU.Arch
+	out.CPU.Model = cmp.Or(seen.CPU.Model, known.CPU.Model)
+	out.RAMMebibytes = cmp.Or(seen.RAMMebibytes, known.RAMMebibytes)
+	if len(seen.Storage) > 0 {
+		out.Storage = seen.Storage
+	}
+	if len(seen.NIC) > 0 {
+		out.NIC = seen.NIC
+	}
+	for _, text := range []struct{ to, from *string }{
+		{&out.SystemVendor.Manufacturer, &seen.SystemVendor.Manufacturer}, {&out.SystemVendor.ProductName, &seen.SystemVendor.ProductName},
+		{&out.SystemVendor.SerialNumber, &seen.SystemVendor.SerialNumber}, {&out.Firmware.BIOS.Version, &seen.Firmware.BIOS.Version},
+		{&out.Firmware.BIOS.Vendor, &seen.Firmware.BIOS.Vendor}, {&out.Firmware.BIOS.Date, &seen.Firmware.BIOS.Date},
+	} {
+		if *text.to == "" {
+			*text.to = *text.from
+		}
+	}
+	return &out
 }
 
 // noConfig is the HostConfigData of a host that has none.

@@ -152,6 +152,27 @@ func TestAProvisionedHostIsNeverWipedByAnError(t *testing.T) {
 	})
 }
 
+func TestTheStepOfAnInstallationAndWhatItFoundAreTold(t *testing.T) {
+	b := &script{provision: dirty(time.Second), step: "stream-image (21 of 37) done", details: &metal3v1alpha1.HardwareDetails{
+		RAMMebibytes: 2048, CPU: metal3v1alpha1.CPU{Count: 4, Arch: "x86_64"}, Storage: []metal3v1alpha1.Storage{{Name: "/dev/vda"}},
+		SystemVendor: metal3v1alpha1.HardwareSystemVendor{Manufacturer: "Acme"},
+	}}
+	bubble(t, b, withImage, func(s *hostmanagertest.Store) {
+		eventually(t, time.Minute, "the step in the reason", func() bool {
+			r, _ := s.Get("a")
+			return r.Progress.Reason == "the image to be written (stream-image (21 of 37) done)"
+		})
+		b.mu.Lock()
+		b.provision = nil
+		b.mu.Unlock()
+		eventually(t, time.Minute, "provisioned", func() bool { return s.In("a", metal3v1alpha1.StateProvisioned) })
+		r, _ := s.Get("a")
+		if d := r.Host.Status.HardwareDetails; d == nil || d.RAMMebibytes != 2048 || d.CPU.Count != 4 || len(d.Storage) != 1 || d.SystemVendor.Manufacturer != "Acme" {
+			t.Errorf("hardware: %+v", d)
+		}
+	})
+}
+
 func TestProvisioningIsTriedSoOftenAndNoMore(t *testing.T) {
 	b := &script{provision: verdict("checksum is wrong")}
 	bubble(t, b, withImage, func(s *hostmanagertest.Store) {

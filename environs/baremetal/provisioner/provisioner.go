@@ -125,6 +125,12 @@ type ProgressTeller interface {
 	Progress() string
 }
 
+// DetailsTeller is what a Provisioner may have besides: what the host turned out to be made
+// of while its image was written; nil if that is not known. It is asked once Provision is done.
+type DetailsTeller interface {
+	Details() *metal3v1alpha1.HardwareDetails
+}
+
 // Result is the answer to a call. The zero Result means: done.
 type Result struct {
 	// Dirty says that the operation is under way, or, from

@@ -29,8 +29,9 @@ type Options struct {
 
 	PowerTimeout   time.Duration // until a power command must show; 0 means 2 min
 	SoftOffTimeout time.Duration // until an operating system must have shut down; 0 means 3 min
-	BootTimeout    time.Duration // from the start of a job to the installer's first report; 0 means 30 min
-	SilenceTimeout time.Duration // between two reports of an installer; 0 means 30 min
+	BootTimeout    time.Duration // from the order of a boot to the installer's first report; 0 means 30 min
+	SilenceTimeout time.Duration // between two reports of an installer; 0 means 2 min
+	MaxBoots       int           // of an installer for one job; 0 means 3
 }
 
 // withDefaults fills in what is zero.
@@ -41,11 +42,14 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.RequestTimeout, 30 * time.Second}, {&o.CallTimeout, 90 * time.Second}, {&o.Poll, 5 * time.Second},
 		{&o.VerifyEvery, 10 * time.Minute}, {&o.PowerTimeout, 2 * time.Minute}, {&o.SoftOffTimeout, 3 * time.Minute},
-		{&o.BootTimeout, 30 * time.Minute}, {&o.SilenceTimeout, 30 * time.Minute},
+		{&o.BootTimeout, 30 * time.Minute}, {&o.SilenceTimeout, 2 * time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if o.MaxBoots == 0 {
+		o.MaxBoots = 3
 	}
 	return o
 }
@@ -139,9 +143,23 @@ type hostProvisioner struct {
 	address bmc.Address
 	creds   bmc.Credentials
 	publish provisioner.EventPublisher
+
+	doing   string // what the installer does now
+	details *metal3v1alpha1.HardwareDetails
+	media   []string // URLs that are secret
 }
 
-var _ provisioner.Provisioner = (*hostProvisioner)(nil)
+var (
+	_ provisioner.Provisioner    = (*hostProvisioner)(nil)
+	_ provisioner.ProgressTeller = (*hostProvisioner)(nil)
+	_ provisioner.DetailsTeller  = (*hostProvisioner)(nil)
+)
+
+// Progress is described by provisioner.ProgressTeller.
+func (p *hostProvisioner) Progress() string { return p.doing }
+
+// Details is described by provisioner.DetailsTeller.
+func (p *hostProvisioner) Details() *metal3v1alpha1.HardwareDetails { return p.details }
 
 // call is one call of a method, with its time limit.
 type call struct {
@@ -181,17 +199,28 @@ func (p *hostProvisioner) sort(result provisioner.Result, err error) (provisione
 	)
 	switch {
 	case err == nil:
-		result.ErrorMessage = clean(result.ErrorMessage, p.creds.Password)
+		result.ErrorMessage = p.clean(result.ErrorMessage)
 		return result, nil
 	case errors.As(err, &v):
-		return provisioner.Failed(clean(v.message, p.creds.Password)), nil
+		return provisioner.Failed(p.clean(v.message)), nil
 	case errors.As(err, &r) && !r.passing():
-		return provisioner.Failed(clean(r.Error(), p.creds.Password)), nil
+		return provisioner.Failed(p.clean(r.Error())), nil
 	}
-	if text := err.Error(); clean(text, p.creds.Password) != text {
-		err = errors.New(clean(text, p.creds.Password))
+	if text := err.Error(); p.clean(text) != text {
+		err = errors.New(p.clean(text))
 	}
 	return provisioner.Result{}, errors.Annotatef(err, "cannot manage host at %s", p.address)
+}
+
+// clean makes a text from a BMC fit to be shown, without the password and without where our
+// media are, which a BMC may quote.
+func (p *hostProvisioner) clean(text string) string {
+	for _, url := range p.media {
+		if url != "" {
+			text = strings.ReplaceAll(text, url, "[our medium]")
+		}
+	}
+	return clean(text, p.creds.Password)
 }
 
 // id returns what an installer knows the host by.
@@ -308,7 +337,7 @@ func (p *hostProvisioner) Delete() (provisioner.Result, error) {
 			return provisioner.Result{}, c.eject(job.ISO)
 		})
 		if err != nil {
-			logger.Warningf("host %s: its virtual CD may still hold %s: %v", p.host.Metadata.Name, job.ISO, err)
+			logger.Warningf("host %s: its virtual CD may still hold our medium: %v", p.host.Metadata.Name, err)
 		}
 	}
 	if err := p.o.Installer.Cancel(ctx, p.id()); err != nil {

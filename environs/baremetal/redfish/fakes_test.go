@@ -33,6 +33,10 @@ type fakeInstaller struct {
 	jobs   map[string]*redfish.JobStatus
 	writes map[*fakebmc.System]int
 	silent bool // machines boot but never report
+
+	refuse   error       // of Start
+	job      redfish.Job // the last
+	renewals []string    // reasons
 }
 
 func newFakeInstaller() *fakeInstaller {
@@ -42,8 +46,11 @@ func newFakeInstaller() *fakeInstaller {
 func (f *fakeInstaller) Start(_ context.Context, job redfish.Job) (redfish.JobStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.job = job; f.refuse != nil {
+		return redfish.JobStatus{}, f.refuse
+	}
 	f.n++
-	s := &redfish.JobStatus{Purpose: job.Purpose, Image: job.Image.URL, Phase: redfish.PhaseWaiting, Started: time.Now(),
+	s := &redfish.JobStatus{Number: 1, Tries: 1, Purpose: job.Purpose, Image: job.Image.URL, Phase: redfish.PhaseWaiting, Started: time.Now(),
 		ISO: fmt.Sprintf("http://installer.test/%d.iso", f.n), HTTPBoot: fmt.Sprintf("http://installer.test/%d.efi", f.n)}
 	f.jobs[job.Host] = s
 	return *s, nil
@@ -68,6 +75,20 @@ func (f *fakeInstaller) Mark(_ context.Context, host string, mark redfish.Mark) 
 	}
 	*map[redfish.Mark]*time.Time{redfish.MarkPrepared: &s.Prepared, redfish.MarkBooted: &s.Booted,
 		redfish.MarkEjected: &s.Ejected, redfish.MarkRestarted: &s.Restarted}[mark] = time.Now()
+	return nil
+}
+
+func (f *fakeInstaller) Renew(_ context.Context, host string, number int, reason string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.jobs[host]
+	if !ok || s.Number != number {
+		return errors.NotFoundf("boot %d of host %s", number, host)
+	}
+	f.n++
+	f.renewals = append(f.renewals, reason)
+	*s = redfish.JobStatus{Purpose: s.Purpose, Image: s.Image, Phase: redfish.PhaseWaiting, Started: time.Now(), Number: number + 1, Tries: s.Tries + 1,
+		ISO: fmt.Sprintf("http://installer.test/%d.iso", f.n), HTTPBoot: fmt.Sprintf("http://installer.test/%d.efi", f.n)}
 	return nil
 }
 
@@ -110,6 +131,7 @@ type rig struct {
 	config    fakebmc.Config
 	scheme    string // of addresses, before "://"
 	tls       bool
+	events    []string // reasons of what was published
 	hosts     map[*metal3v1alpha1.BareMetalHost]*fakebmc.BMC
 	servers   map[*metal3v1alpha1.BareMetalHost]*httptest.Server
 }

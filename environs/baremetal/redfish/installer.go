@@ -30,7 +30,11 @@ const (
 // Job is a piece of work for an installer.
 type Job struct {
 	Purpose   Purpose
-	Host      string // the host's UID, or its name if it has none
+	Soft      bool     // a wipe keeps the data, and makes the system unbootable
+	Host      string   // the host's UID, or its name if it has none
+	Name      string   // the host's name, for people
+	KeepDisks []string // serials, WWNs or names of disks that a wipe never touches
+	Network   string   // JSON of how the installer reaches the controller; empty: DHCP
 	Image     metal3v1alpha1.Image
 	RootHints *metal3v1alpha1.RootDeviceHints
 	BootMode  metal3v1alpha1.BootMode
@@ -56,10 +60,16 @@ type JobStatus struct {
 	Message string // why it failed, in one line
 
 	// ISO is the URL of the image for virtual media, HTTPBoot that for UEFI HTTP
-	// boot. Both are the same for the whole job.
+	// boot. Both are the same for one boot of the installer.
 	ISO, HTTPBoot string
 
-	Started    time.Time // when the job was made
+	Number int // of the present boot; grows with each
+	Tries  int // boots of this job, from 1
+
+	// Details is what the installer found the host to be made of; nil: it has not said.
+	Details *metal3v1alpha1.HardwareDetails
+
+	Started    time.Time // when the present boot was ordered
 	LastReport time.Time // when the installer was last heard of; zero: never
 
 	// When the job passed each Mark; zero: not yet.
@@ -80,13 +90,17 @@ const (
 // Installer is what puts images on disks. All calls are idempotent and answer at
 // once.
 type Installer interface {
-	// Start makes a new job, in place of any other that the host has.
+	// Start makes a new job, in place of any other that the host has. The error satisfies
+	// errors.BadRequest, errors.NotValid or errors.NotSupported for a job that cannot be done.
 	Start(ctx context.Context, job Job) (JobStatus, error)
 	// Status returns the host's job. The error satisfies errors.NotFound if there
 	// is none.
 	Status(ctx context.Context, host string) (JobStatus, error)
 	// Mark notes that the host's job has passed a point.
 	Mark(ctx context.Context, host string, mark Mark) error
+	// Renew gives up the host's present boot, if it is still that of number, for a reason,
+	// and prepares another one of the same job: with other URLs, and no Mark passed.
+	Renew(ctx context.Context, host string, number int, reason string) error
 	// Cancel forgets the host's job; what an installer reports afterwards is
 	// refused.
 	Cancel(ctx context.Context, host string) error

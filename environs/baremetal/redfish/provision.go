@@ -1,6 +1,8 @@
 package redfish
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/juju/errors"
@@ -64,7 +66,7 @@ func (p *hostProvisioner) Deprovision() (provisioner.Result, error) {
 		case wiping && job.Phase == PhaseFailed && !provisioner.IsRetry(p.host, metal3v1alpha1.ProvisioningError):
 			return provisioner.Failed("Wiping failed: " + job.Message), nil
 		case !wiping || job.Phase == PhaseFailed:
-			if err := c.start(Job{Purpose: PurposeWipe}); err != nil {
+			if err := c.start(Job{Purpose: PurposeWipe, Soft: p.host.Metadata.Annotations[metal3v1alpha1.WipeAnnotation] == "soft"}); err != nil {
 				return provisioner.Result{}, err
 			}
 			p.publish("DeprovisioningStarted", "Image deprovisioning started")
@@ -89,22 +91,44 @@ func (c *call) job() (job JobStatus, found bool, err error) {
 	if errors.Is(err, errors.NotFound) {
 		return JobStatus{}, false, nil
 	}
+	c.media = []string{job.ISO, job.HTTPBoot}
 	return job, err == nil, errors.Annotate(err, "cannot ask for the host's job")
 }
 
 // start makes a job for the host.
 func (c *call) start(job Job) error {
-	job.Host = c.id()
+	job.Host, job.Name = c.id(), c.host.Metadata.Name
 	job.BootMAC = c.host.Spec.BootMACAddress
 	job.BootMode = c.bootMode()
-	if job.RootHints = c.host.Status.Provisioning.RootDeviceHints; job.RootHints == nil {
-		job.RootHints = c.host.EffectiveHints()
-	}
-	c.conn.mu.Lock()
-	c.known.override, c.known.step = 0, ""
-	c.conn.mu.Unlock()
+	job.RootHints = c.hints()
+	job.Network = c.host.Metadata.Annotations[metal3v1alpha1.InstallerNetworkAnnotation]
+	job.KeepDisks = strings.FieldsFunc(c.host.Metadata.Annotations[metal3v1alpha1.KeepDisksAnnotation], func(r rune) bool { return r == ',' || r == ' ' })
+	c.forget()
 	_, err := c.o.Installer.Start(c.ctx, job)
+	if errors.Is(err, errors.NotValid) || errors.Is(err, errors.BadRequest) || errors.Is(err, errors.NotSupported) {
+		return verdictf("%v", err) // another try is in vain
+	}
 	return errors.Annotate(err, "cannot make a job for the installer")
+}
+
+// hints returns which disk the image goes to; nil leaves it to the installer. The
+// profile of a host of which nothing is known names a disk by guess: that is no hint.
+func (c *call) hints() *metal3v1alpha1.RootDeviceHints {
+	profile := c.host.Status.HardwareProfile
+	if c.host.Spec.RootDeviceHints == nil && (profile == "" || profile == metal3v1alpha1.DefaultProfile) {
+		return nil
+	}
+	if h := c.host.Status.Provisioning.RootDeviceHints; h != nil {
+		return h
+	}
+	return c.host.EffectiveHints()
+}
+
+// forget drops what is remembered of the last boot of an installer.
+func (c *call) forget() {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	c.known.override, c.known.step = 0, ""
 }
 
 // readConfig reads the host's data into the job.
@@ -126,6 +150,7 @@ func readConfig(from provisioner.HostConfigData, job *Job) (err error) {
 // advance makes the next move of a job; the zero Result: it is over.
 func (c *call) advance(job JobStatus) (provisioner.Result, error) {
 	c.tellStep(job)
+	c.details = job.Details
 	switch {
 	case job.Phase == PhaseDone && !job.Restarted.IsZero():
 		return provisioner.Result{}, nil
@@ -133,26 +158,40 @@ func (c *call) advance(job JobStatus) (provisioner.Result, error) {
 		return c.conclude(job)
 	case job.Phase == PhaseRunning:
 		if silent := time.Since(job.LastReport); silent > c.o.SilenceTimeout {
-			return provisioner.Result{}, verdictf("the installer has been silent for %v, since step %q; look at the machine's console", silent.Round(time.Second), job.Step)
+			return c.bootAgain(job, fmt.Sprintf("the installer has been silent for %v, since step %q; look at the machine's console", silent.Round(time.Second), job.Step))
 		}
 		return provisioner.Again(c.o.Poll), nil
 	case time.Since(job.Started) > c.o.BootTimeout:
 		if job.Booted.IsZero() {
 			return provisioner.Result{}, verdictf("the machine could not be booted into the installer within %v; look at its console and its BMC's log", c.o.BootTimeout)
 		}
-		return provisioner.Result{}, verdictf("the machine was booted into the installer but has not reported within %v; look at its console: does it boot from %s, and does it reach us over its network?", c.o.BootTimeout, bootName(job, c))
+		return c.bootAgain(job, fmt.Sprintf("the machine was booted into the installer but has not reported within %v; look at its console: does it boot from %s, and does it reach us over its network?", c.o.BootTimeout, bootName(c)))
 	case !job.Booted.IsZero():
 		return provisioner.Again(c.o.Poll), nil
 	}
 	return c.bootInstaller(job)
 }
 
-// bootName returns the URL that the machine should boot from.
-func bootName(job JobStatus, c *call) string {
-	if c.address.Driver.Boot == "UEFI HTTP" {
-		return job.HTTPBoot
+// bootAgain gives up a boot of the installer, and has another one begin: with another
+// number, token and medium. After a number of boots the job has failed for that reason.
+func (c *call) bootAgain(job JobStatus, reason string) (provisioner.Result, error) {
+	if job.Tries >= c.o.MaxBoots {
+		return provisioner.Result{}, verdictf("%s (given up after %d boots)", reason, job.Tries)
 	}
-	return job.ISO
+	if err := c.o.Installer.Renew(c.ctx, c.id(), job.Number, reason); err != nil {
+		return provisioner.Result{}, errors.Annotate(err, "cannot order another boot of the installer")
+	}
+	c.forget()
+	c.publish("InstallerRestarted", fmt.Sprintf("Boot %d of %d: %s", job.Tries+1, c.o.MaxBoots, reason))
+	return provisioner.Again(0), nil
+}
+
+// bootName says what the machine should boot from. The URL itself is a secret.
+func bootName(c *call) string {
+	if c.address.Driver.Boot == "UEFI HTTP" {
+		return "the program that the controller serves by HTTP"
+	}
+	return "its virtual CD"
 }
 
 // bootInstaller makes the next move to get the installer running. What shows in
@@ -235,6 +274,12 @@ func (c *call) conclude(job JobStatus) (provisioner.Result, error) {
 
 // tellStep publishes what the installer does now, once for each step.
 func (c *call) tellStep(job JobStatus) {
+	switch {
+	case job.Phase == PhaseRunning:
+		c.doing = job.Step
+	case job.Phase == PhaseWaiting && !job.Booted.IsZero():
+		c.doing = "the machine boots the installer"
+	}
 	if job.Step == "" || job.Phase != PhaseRunning {
 		return
 	}

@@ -88,6 +88,9 @@ func (i *installer) Mark(_ context.Context, _ string, m redfish.Mark) error {
 	}
 	return nil
 }
+func (i *installer) Renew(context.Context, string, int, string) error {
+	return errors.NotSupportedf("another boot")
+}
 func (i *installer) Cancel(context.Context, string) error { i.job = redfish.JobStatus{}; return nil }
 
 // data is a HostConfigData without data.

@@ -18,6 +18,15 @@ const (
 	// InspectAnnotation asks for a ready host to be inspected again. With the value
 	// "disabled" a host is not inspected at all.
 	InspectAnnotation = "inspect.metal3.io"
+	// WipeAnnotation with the value "soft" makes deprovisioning keep the data and make
+	// the system unbootable, instead of wiping every disk.
+	WipeAnnotation = "slipway/wipe"
+	// KeepDisksAnnotation lists disks that a wipe never touches, by serial, WWN or name,
+	// with commas.
+	KeepDisksAnnotation = "slipway/keep-disks"
+	// InstallerNetworkAnnotation says as JSON how the host's installer reaches the
+	// controller, where DHCP does not do: bonds, vlans, static, dns.
+	InstallerNetworkAnnotation = "slipway/installer-network"
 )
 
 // InspectionDisabled reports whether the host is not to be inspected.
