@@ -240,6 +240,10 @@ away.`,
 func serveFlags(c *cobra.Command, o *site.Options) {
 	c.Flags().Int64Var(&o.LogsSize, "max-logs-size", 1<<30, "how much of one model's log is kept, in bytes")
 	c.Flags().DurationVar(&o.LogsAge, "max-logs-age", 72*time.Hour, "how long log records are kept")
+	c.Flags().StringVar(&o.Installer.Image, "installer-image", "", "FILE with the installer's EFI program, as \"make installer-image\" builds it; empty means installer.efi in the data directory, if it is there")
+	c.Flags().StringVar(&o.Installer.URL, "installer-url", "", "https URL at which machines that are being installed reach this controller; empty means the first advertised address")
+	c.Flags().StringVar(&o.Installer.MediaURL, "installer-media-url", "", "https URL at which BMCs reach this controller; empty means the same")
+	c.Flags().StringVar(&o.Installer.Images, "images", "", "folder of images that are served to installers; empty means images in the data directory")
 	c.Flags().StringVar(&o.AuditLog, "audit-log", "", "FILE to record every login and every change in, as JSON lines")
 	c.Flags().StringVar(&o.MetricsListen, "metrics-listen", "", "HOST:PORT to serve Prometheus metrics on; elsewhere than on the loopback interface with TLS, and for superusers")
 }

@@ -35,6 +35,8 @@ type Options struct {
 	LogsSize int64         // of what is kept of one model's log, in bytes; 0 means 1 GiB
 	LogsAge  time.Duration // of what is kept of logs; 0 means 72 hours
 
+	Installer InstallerOptions
+
 	AuditLog      string // file to record logins and changes in; empty means none
 	MetricsListen string // HOST:PORT to serve metrics on; empty means nowhere
 
@@ -109,6 +111,10 @@ func (s *Site) Reopen() {
 
 // start starts the parts, each after those that it needs.
 func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
+	installer, err := o.Installer.config(o.Dir)
+	if err != nil {
+		return errors.Trace(err)
+	}
 	if err := s.openEyes(o); err != nil {
 		return errors.Trace(err)
 	}
@@ -139,7 +145,7 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 		Controller: controller, Listen: settings.Listen,
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
 		Schema:   func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
-		Observer: s.eyes.observer(), Logs: s.ownLog.logs, Routes: s.routes(o),
+		Observer: s.eyes.observer(), Logs: s.ownLog.logs, Routes: s.routes(o), Installer: installer,
 		ServerID: settings.sharedID(),
 	})
 	if err != nil {
