@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -68,7 +69,7 @@ type Controller struct {
 	policy Policy
 	clock  func() time.Time
 
-	hostKeys *hostkey.Ring
+	hostKeys atomic.Pointer[hostkey.Ring]
 	hub      *hub
 	cache    docCache
 	adding   chan struct{} // holds one value while machines are being added
@@ -104,8 +105,9 @@ func Open(ctx context.Context, s store.Store, o Options) (*Controller, error) {
 }
 
 func newController(s store.Store, o Options) *Controller {
-	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hostKeys: o.HostKeys, hashing: make(chan struct{}, maxHashing),
+	c := &Controller{store: s, policy: o.Policy, clock: o.Now, hashing: make(chan struct{}, maxHashing),
 		adding: make(chan struct{}, 1), leases: map[string]sighting{}}
+	c.hostKeys.Store(o.HostKeys)
 	if c.clock == nil {
 		c.clock = time.Now
 	}

@@ -93,7 +93,10 @@ func (s *SiteDocs) Now() time.Time { return s.c.now() }
 
 // Keys returns the keys with which secrets of hosts are sealed; nil means that
 // none can be kept.
-func (s *SiteDocs) Keys() *hostkey.Ring { return s.c.hostKeys }
+func (s *SiteDocs) Keys() *hostkey.Ring { return s.c.hostKeys.Load() }
+
+// SetKeys replaces the keys with which secrets are sealed from now on, and opened.
+func (s *SiteDocs) SetKeys(keys *hostkey.Ring) { s.c.hostKeys.Store(keys) }
 
 // Watch returns a watcher of a collection: its first event names every document,
 // later ones those that were written or removed.

@@ -25,11 +25,11 @@ const ticketPurpose = "password was checked"
 // and without it nothing. It is empty for a user who was not authenticated,
 // and if the controllers have no key in common.
 func (u *User) Ticket() (string, error) {
-	if u.proved == nil || u.c.hostKeys == nil {
+	if u.proved == nil || u.c.hostKeys.Load() == nil {
 		return "", nil
 	}
 	issued := u.c.now().Unix()
-	text, err := u.c.hostKeys.Vouch(ticketPurpose, u.ticketMessage(u.proved(), issued))
+	text, err := u.c.hostKeys.Load().Vouch(ticketPurpose, u.ticketMessage(u.proved(), issued))
 	return strconv.FormatInt(issued, 36) + ":" + text, errors.Annotatef(err, "cannot make a ticket for user %q", u.Name())
 }
 
@@ -38,10 +38,10 @@ func (u *User) Ticket() (string, error) {
 func (u *User) vouchedFor(password, ticket string) (bool, error) {
 	when, text, _ := strings.Cut(ticket, ":")
 	issued, err := strconv.ParseInt(when, 36, 64)
-	if err != nil || u.c.hostKeys == nil || u.doc.PasswordHash == "" || len(password) > maxPasswordBytes {
+	if err != nil || u.c.hostKeys.Load() == nil || u.doc.PasswordHash == "" || len(password) > maxPasswordBytes {
 		return false, nil
 	}
-	ok, err := u.c.hostKeys.Vouched(ticketPurpose, u.ticketMessage(password, issued), text)
+	ok, err := u.c.hostKeys.Load().Vouched(ticketPurpose, u.ticketMessage(password, issued), text)
 	if err != nil || !ok {
 		return false, errors.Trace(err)
 	}

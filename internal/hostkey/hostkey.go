@@ -5,7 +5,9 @@
 //
 // A file holds one or more keys, one a line: an id and 256 random bits. The first key
 // seals; every one opens, so that a new key can be put in front while others
-// are in use. Sealing is AES-256-GCM, bound to what the secret is of: text that is
+// are in use. A line that begins with "spare" has a key that is to seal once
+// every controller knows it, one with "retired" a key that is dropped as soon as
+// nothing needs it any more. Sealing is AES-256-GCM, bound to what the secret is of: text that is
 // moved to another place in the store does not open. Vouching is HMAC-SHA256 with a
 // key of its own for each purpose, derived by HKDF.
 package hostkey
@@ -17,9 +19,11 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/juju/errors"
@@ -42,7 +46,16 @@ type key struct {
 	id     string
 	secret []byte
 	aead   cipher.AEAD
+	use    use
 }
+
+// use says what a key is for, besides opening.
+type use string
+
+const (
+	spare   use = "spare"   // it is to seal once every controller knows it
+	retired use = "retired" // it is to be dropped as soon as nothing needs it
+)
 
 // New returns a ring with one new key.
 func New() *Ring {
@@ -58,13 +71,58 @@ func New() *Ring {
 // WithNew returns a ring with a new key in front of those of r.
 func (r *Ring) WithNew() *Ring { return &Ring{keys: append(New().keys, r.keys...)} }
 
+// WithSpare returns a ring with a new key behind those of r: it opens, and does not
+// seal yet.
+func (r *Ring) WithSpare() *Ring {
+	k := New().keys[0]
+	k.use = spare
+	return &Ring{keys: append(slices.Clone(r.keys), k)}
+}
+
+// Promoted returns a ring whose spare key seals; r itself if it has none.
+func (r *Ring) Promoted() *Ring {
+	i := slices.IndexFunc(r.keys, func(k key) bool { return k.use == spare })
+	if i < 0 {
+		return r
+	}
+	k := r.keys[i]
+	k.use = ""
+	return &Ring{keys: append([]key{k}, slices.Delete(slices.Clone(r.keys), i, i+1)...)}
+}
+
+// Retiring returns a ring of which all keys but the first are retired: they open, until
+// they are dropped.
+func (r *Ring) Retiring() *Ring {
+	out := &Ring{keys: slices.Clone(r.keys)}
+	for i := range out.keys[1:] {
+		out.keys[i+1].use = retired
+	}
+	return out
+}
+
+// Kept returns the ring without retired keys, and how many those were.
+func (r *Ring) Kept() (*Ring, int) {
+	out := &Ring{keys: slices.DeleteFunc(slices.Clone(r.keys), func(k key) bool { return k.use == retired })}
+	return out, len(r.keys) - len(out.keys)
+}
+
+// Len returns the number of keys.
+func (r *Ring) Len() int { return len(r.keys) }
+
+// Equal reports whether two rings have the same keys, in the same order and use.
+func (r *Ring) Equal(o *Ring) bool {
+	return slices.EqualFunc(r.keys, o.keys, func(a, b key) bool {
+		return a.id == b.id && a.use == b.use && subtle.ConstantTimeCompare(a.secret, b.secret) == 1
+	})
+}
+
 func newKey(id string, secret []byte) (key, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
 		return key{}, errors.Trace(err)
 	}
 	aead, err := cipher.NewGCM(block)
-	return key{id, secret, aead}, errors.Trace(err)
+	return key{id: id, secret: secret, aead: aead}, errors.Trace(err)
 }
 
 // Read returns the ring in a file. It returns an error satisfying errors.NotFound
@@ -80,6 +138,12 @@ func Read(path string) (*Ring, error) {
 	r := new(Ring)
 	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		id, encoded, _ := strings.Cut(strings.TrimSpace(line), " ")
+		use := use(id)
+		if use == spare || use == retired {
+			id, encoded, _ = strings.Cut(encoded, " ")
+		} else {
+			use = ""
+		}
 		secret, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil || id == "" || strings.Contains(id, ":") || len(secret) != keySize {
 			return nil, errors.NewNotValid(nil, fmt.Sprintf("line %d of key file %s is no key: put back the file as it was", n+1, path))
@@ -88,7 +152,11 @@ func Read(path string) (*Ring, error) {
 		if err != nil {
 			return nil, errors.Trace(err)
 		}
+		k.use = use
 		r.keys = append(r.keys, k)
+	}
+	if r.keys[0].use != "" {
+		return nil, errors.NewNotValid(nil, fmt.Sprintf("the first key of key file %s is %s: put back the file as it was", path, r.keys[0].use))
 	}
 	return r, nil
 }
@@ -97,6 +165,9 @@ func Read(path string) (*Ring, error) {
 func (r *Ring) Write(path string) error {
 	var b strings.Builder
 	for _, k := range r.keys {
+		if k.use != "" {
+			b.WriteString(string(k.use) + " ")
+		}
 		fmt.Fprintf(&b, "%s %s\n", k.id, base64.StdEncoding.EncodeToString(k.secret))
 	}
 	return errors.Annotate(atomicfile.Write(path, []byte(b.String()), 0o600), "cannot write the key file")

@@ -118,3 +118,52 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+// A key is replaced in steps, each of which survives the file; all the keys open.
+func TestReplacement(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts.key")
+	old := hostkey.New()
+	sealed := old.Seal("a", []byte("secret"))
+	through := func(r *hostkey.Ring) *hostkey.Ring {
+		t.Helper()
+		if err := r.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		got, err := hostkey.Read(path)
+		if err != nil || !got.Equal(r) {
+			t.Fatalf("read back: %v, %v", got, err)
+		}
+		return got
+	}
+	added := through(old.WithSpare())
+	if !added.Current(sealed) || added.Len() != 2 || added.Equal(old) {
+		t.Error("a spare key seals")
+	}
+	promoted := through(added.Promoted())
+	if promoted.Current(sealed) || !promoted.Promoted().Equal(promoted) {
+		t.Error("the spare key does not seal, or not for good")
+	}
+	retiring := through(promoted.Retiring())
+	kept, n := retiring.Kept()
+	if n != 1 || kept.Len() != 1 || kept.Current(sealed) {
+		t.Errorf("kept %d keys, dropped %d", kept.Len(), n)
+	}
+	for i, r := range []*hostkey.Ring{added, promoted, retiring} {
+		if got, err := r.Open("a", sealed); err != nil || string(got) != "secret" {
+			t.Errorf("step %d: %q, %v", i, got, err)
+		}
+	}
+	if _, err := kept.Open("a", sealed); !errors.Is(err, hostkey.ErrWrongKey) {
+		t.Errorf("the old key opens though it was dropped: %v", err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("retired "+string(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hostkey.Read(path); !errors.Is(err, errors.NotValid) {
+		t.Errorf("a file whose first key is retired: %v", err)
+	}
+}

@@ -25,7 +25,7 @@ func (d Dir) hostKeys() (*hostkey.Ring, error) {
 // host. Keys that were made for a directory without any are kept if they may be
 // the site's.
 func checkHostKeys(ctx context.Context, d Dir, c *state.Controller) error {
-	err := host.New(c.SiteDocs()).CheckKeys(ctx)
+	err := host.New(c.SiteDocs()).CheckKeys(ctx, c.SiteDocs().Keys())
 	if errors.Is(err, hostkey.ErrWrongKey) {
 		return errors.WithType(fmt.Errorf("%v: put the site's hosts.key into %s, from another controller or a backup with secrets", err, d), hostkey.ErrWrongKey)
 	}

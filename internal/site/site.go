@@ -204,6 +204,8 @@ func (s *Site) startState(ctx context.Context, o Options, db store.Store) (*stat
 	if err := checkHostKeys(ctx, o.Dir, controller); err != nil {
 		return nil, errors.Trace(err)
 	}
+	rotation := newKeyRotation(o.Dir, controller)
+	s.add(part{name: "keys of hosts", kill: rotation.Kill, wait: rotation.Wait})
 	work := newCleaner(controller.Cleanups())
 	s.add(part{name: "cleaner", kill: work.Kill, wait: work.Wait, dead: work.tomb.Dead()})
 	return controller, nil

@@ -8,7 +8,6 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/internal/hostkey"
-	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
 )
 
@@ -24,11 +23,15 @@ func (Data) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
 // dataDoc is Data as it is stored.
 type dataDoc struct {
+	UID    string `json:"uid"` // of the host that it is sealed for
 	Sealed string `json:"sealed"`
 }
 
+// dataPrefix and a host's UID say what the sealed data is of.
+const dataPrefix = "data of host "
+
 // dataName says what the sealed data of a host is of.
-func dataName(d hostDoc) string { return "data of host " + d.Metadata.UID }
+func dataName(d hostDoc) string { return dataPrefix + d.Metadata.UID }
 
 // sealData returns the operation that stores a host's data over what was read at
 // rev.
@@ -41,7 +44,7 @@ func (hs *Hosts) sealData(p *pair, rev store.Rev, d Data) (store.Op, error) {
 	if err != nil {
 		return store.Op{}, errors.Trace(err)
 	}
-	return writeOp(hs.dataKey(p.name), rev, dataDoc{keys.Seal(dataName(p.host), text)})
+	return writeOp(hs.dataKey(p.name), rev, dataDoc{p.host.Metadata.UID, keys.Seal(dataName(p.host), text)})
 }
 
 // openData returns the data that is sealed in a document. Its errors satisfy
@@ -87,41 +90,4 @@ func (hs *Hosts) Data(ctx context.Context, name string) (Data, error) {
 		return Data{}, err
 	}
 	return hs.openData(p.host, docs[1])
-}
-
-// resealData seals anew what another key than the current one sealed, and returns
-// how much that was.
-func (hs *Hosts) resealData(ctx context.Context) (int, error) {
-	var stale []string
-	keys := hs.docs.Keys()
-	err := hs.docs.Each(ctx, state.HostDataCollection, func(name string, d store.Doc) error {
-		var sealed dataDoc
-		err := json.Unmarshal(d.Data, &sealed)
-		if err == nil && sealed.Sealed != "" && !keys.Current(sealed.Sealed) {
-			stale = append(stale, name)
-		}
-		return errors.Annotatef(err, "cannot decode the data of host %q", name)
-	})
-	for _, name := range stale {
-		if err != nil {
-			break
-		}
-		err = hs.docs.Run(ctx, func(int) ([]store.Op, error) {
-			docs, err := hs.docs.Get(ctx, []store.Key{hs.hostKey(name), hs.dataKey(name)})
-			if err != nil || docs[0].Rev == 0 || docs[1].Rev == 0 {
-				return nil, err // released meanwhile
-			}
-			p, err := decodePair(name, docs[0], store.Doc{})
-			if err != nil {
-				return nil, err
-			}
-			d, err := hs.openData(p.host, docs[1])
-			if err != nil {
-				return nil, err
-			}
-			op, err := hs.sealData(p, docs[1].Rev, d)
-			return []store.Op{op}, err
-		})
-	}
-	return len(stale), err
 }

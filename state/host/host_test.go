@@ -241,17 +241,17 @@ func TestWatch(t *testing.T) {
 func TestKeys(t *testing.T) {
 	site, tap := statetest.OpenMemory(t)
 	hosts := host.New(site.SiteDocs())
-	must(t, hosts.CheckKeys(ctx))
+	must(t, hosts.CheckKeys(ctx, site.SiteDocs().Keys()))
 	_, err := hosts.Add(ctx, spec("a", ""))
 	must(t, err)
-	must(t, hosts.CheckKeys(ctx))
+	must(t, hosts.CheckKeys(ctx, site.SiteDocs().Keys()))
 	with := func(keys *hostkey.Ring) *host.Hosts {
 		c, err := state.Open(ctx, tap, state.Options{HostKeys: keys})
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return host.New(c.SiteDocs())
 	}
-	if err := with(hostkey.New()).CheckKeys(ctx); !errors.Is(err, hostkey.ErrWrongKey) || !strings.Contains(err.Error(), `host "a"`) {
+	if err := hosts.CheckKeys(ctx, hostkey.New()); !errors.Is(err, hostkey.ErrWrongKey) || !strings.Contains(err.Error(), `host "a"`) {
 		t.Errorf("another key: %v, want ErrWrongKey that names the host", err)
 	}
 	m := manager(t, site, "m")
@@ -261,20 +261,20 @@ func TestKeys(t *testing.T) {
 	must(t, err)
 	more := site.SiteDocs().Keys().WithNew()
 	rotated := with(more)
-	must(t, rotated.CheckKeys(ctx))
+	must(t, rotated.CheckKeys(ctx, more))
 	if n, err := rotated.Reseal(ctx); n != 2 || err != nil {
 		t.Errorf("Reseal = %d, %v", n, err)
 	}
 	if n, err := rotated.Reseal(ctx); n != 0 || err != nil {
 		t.Errorf("Reseal again = %d, %v", n, err)
 	}
-	if err := hosts.CheckKeys(ctx); !errors.Is(err, hostkey.ErrWrongKey) {
+	if err := hosts.CheckKeys(ctx, site.SiteDocs().Keys()); !errors.Is(err, hostkey.ErrWrongKey) {
 		t.Errorf("the old key alone: %v", err)
 	}
 	if _, err := with(nil).Add(ctx, spec("b", "")); !errors.Is(err, errors.NotSupported) {
 		t.Errorf("Add without keys = %v", err)
 	}
-	if err := with(nil).CheckKeys(ctx); err == nil {
+	if err := hosts.CheckKeys(ctx, nil); err == nil {
 		t.Error("no keys are taken for good ones")
 	}
 }
