@@ -14,6 +14,9 @@ import (
 	"github.com/slipway-project/slipway/environs/userdata"
 )
 
+// step is a part of a start, once the container is made.
+type step func(context.Context, *host, plan, environs.StartInstanceParams) error
+
 // boot starts a container that has just been made, and writes what it needs to
 // its disk.
 //
@@ -21,33 +24,41 @@ import (
 // was written to its disk in the background, together with all else that is to go
 // on that disk, and a start that comes meanwhile waits for a whole second.
 func boot(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams) error {
-	steps := []func(context.Context, *host, plan, environs.StartInstanceParams) error{fill, start}
+	steps := []step{fill, start}
 	if pl.late {
 		slices.Reverse(steps)
 	}
-	for _, step := range steps {
-		if err := step(ctx, h, pl, p); err != nil {
+	return run(ctx, h, pl, p, steps...)
+}
+
+// run does steps of a start, and notes that nothing is missing any more.
+func run(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams, steps ...step) error {
+	for _, do := range steps {
+		if err := do(ctx, h, pl, p); err != nil {
 			return err
 		}
 	}
-	return nil
+	return h.client.SetConfig(ctx, pl.container.Name, complete)
 }
 
 // finish does what is left of boot for a container that is there already. One
 // that ran, and does not any more, was stopped by somebody.
 func (e *Environ) finish(ctx context.Context, s settings, info hostInfo, f found, p environs.StartInstanceParams) error {
-	step := boot
-	if f.instance.Ran() {
-		if !half(f.instance) || f.instance.Status != rest.Running {
-			return nil
-		}
-		step = fill // again: the agent cannot have logged in yet
+	ran := f.instance.Ran()
+	if ran && !(half(f.instance) && f.instance.Status == rest.Running) {
+		return nil
 	}
 	pl, err := e.planFor(ctx, s, info, p)
 	if err != nil {
 		return err
 	}
-	return step(ctx, f.host, pl, p)
+	switch {
+	case !ran:
+		return boot(ctx, f.host, pl, p)
+	case pl.late:
+		return run(ctx, f.host, pl, p, fill) // again: the agent cannot have logged in yet
+	}
+	return run(ctx, f.host, pl, p) // the disk was written to before the start
 }
 
 func start(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams) error {
@@ -55,7 +66,7 @@ func start(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams
 	return h.client.Start(ctx, pl.container.Name)
 }
 
-// fill writes to a container's disk, and notes that it has.
+// fill writes to a container's disk.
 func fill(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams) error {
 	p.Report(status.Provisioning, "writing the agent's files")
 	name := pl.container.Name
@@ -78,10 +89,7 @@ func fill(ctx context.Context, h *host, pl plan, p environs.StartInstanceParams)
 			return err
 		}
 	}
-	if !pl.late {
-		return nil
-	}
-	return h.client.SetConfig(ctx, name, map[string]string{writtenKey: "true"})
+	return nil
 }
 
 // keep makes the directory that the agent file will be in, for root alone. In a

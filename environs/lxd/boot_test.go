@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/lxd"
@@ -79,37 +80,69 @@ func TestOpenDirectoryIsClosedFirst(t *testing.T) {
 	}
 }
 
-// A container whose disk is not written to yet is not taken for a sound one; the
-// same start finishes it, and leaves alone what the agent may have changed since.
-func TestStartThatWasCutOffBeforeTheWriteIsFinished(t *testing.T) {
-	const written = "user.slipway-written"
-	f := newFixture(t, late, "a")
-	p := f.params("0", "")
-	f.start(p)
-	c := f.container("a")
-	whole := c.Files[agentFile]
-	if c.Config[written] != "true" {
-		t.Errorf("%s = %q", written, c.Config[written])
+// A container that lacks something is not taken for a sound one, nor started by
+// LXD itself; the same start finishes it, and leaves alone what the agent may have
+// changed since.
+func TestStartThatWasCutOffBeforeItsEndIsFinished(t *testing.T) {
+	const key, auto = "user.slipway-complete", "boot.autostart"
+	for name, attrs := range map[string]map[string]any{"written to late": late, "written to first": nil} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, attrs, "a")
+			f.servers["a"].Fail(func(call string) *lxdtest.Failure {
+				if strings.HasPrefix(call, "PUT ") || strings.HasPrefix(call, "DELETE ") {
+					return &lxdtest.Failure{Code: 500, Text: "not now"}
+				}
+				return nil
+			})
+			if _, err := f.environ.StartInstance(t.Context(), f.params("0", "")); err == nil {
+				t.Error("StartInstance succeeded")
+			}
+			f.servers["a"].Fail(nil)
+			c := f.container("a")
+			if c.Config[auto] != "" || c.Config[key] != "false" {
+				t.Errorf("LXD may start a container that is incomplete: %v", c.Config)
+			}
+			f.stop(c.Name)
+			p := f.params("0", "")
+			f.start(p)
+			c = f.container("a")
+			whole := c.Files[agentFile]
+			if c.Config[key] != "true" || c.Config[auto] != "true" {
+				t.Errorf("configuration in the end: %v", c.Config)
+			}
+			c.Files[agentFile] = lxdtest.File{Kind: "file", Content: "the agent's own"}
+			f.servers["a"].Put(c)
+			if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile].Content != "the agent's own" {
+				t.Errorf("nonce %q, or the agent's own file was replaced", i.Nonce)
+			}
+
+			c.Files[agentFile], c.Config[key] = whole, "false"
+			if attrs != nil {
+				delete(c.Files, agentFile)
+			}
+			f.servers["a"].Put(c)
+			if all, err := f.environ.AllInstances(t.Context()); err != nil || len(all) != 1 || all[0].Nonce != "" || all[0].Status != status.Provisioning {
+				t.Errorf("AllInstances = %+v, %v, want no nonce", all, err)
+			}
+			if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile] != whole {
+				t.Errorf("nonce %q, agent file %+v", i.Nonce, f.container("a").Files[agentFile])
+			}
+
+			c.Status, c.Config[key] = "Stopped", "false"
+			delete(c.Files, agentFile)
+			f.servers["a"].Put(c)
+			f.start(p)
+			if got := f.container("a"); got.Status != "Stopped" || got.Files[agentFile].Content != "" {
+				t.Errorf("a container that somebody stopped is %s", got.Status)
+			}
+		})
 	}
-	c.Files[agentFile] = lxdtest.File{Kind: "file", Content: "the agent's own"}
-	f.servers["a"].Put(c)
-	if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile].Content != "the agent's own" {
-		t.Errorf("nonce %q, or the agent's own file was replaced", i.Nonce)
-	}
-	c.Config[written] = "false"
-	f.servers["a"].Put(c)
-	if all, err := f.environ.AllInstances(t.Context()); err != nil || len(all) != 1 || all[0].Nonce != "" || all[0].Status != status.Provisioning {
-		t.Errorf("AllInstances = %+v, %v, want no nonce", all, err)
-	}
-	if i := f.start(p); i.Nonce == "" || f.container("a").Files[agentFile] != whole {
-		t.Errorf("nonce %q, agent file %+v", i.Nonce, f.container("a").Files[agentFile])
-	}
-	c.Status, c.Config[written] = "Stopped", "false"
-	delete(c.Files, agentFile)
-	f.servers["a"].Put(c)
-	f.start(p)
-	if got := f.container("a"); got.Status != "Stopped" || got.Files[agentFile].Content != "" {
-		t.Errorf("a container that somebody stopped is %s", got.Status)
+}
+
+func (f *fixture) stop(name string) {
+	f.Helper()
+	if errs, err := f.environ.StopInstances(f.Context(), []instance.ID{instance.ID(name)}); err != nil || errs[0] != nil {
+		f.Fatalf("StopInstances = %v, %v", errs, err)
 	}
 }
 

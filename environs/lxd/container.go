@@ -26,12 +26,19 @@ import (
 // keyPrefix starts the keys of LXD's configuration that are for users.
 const keyPrefix = "user."
 
-// writtenKey says, of a container that is started first, whether its disk has been
-// written to since.
-const writtenKey = keyPrefix + "slipway-written"
+// What a container's configuration says when nothing is missing any more, and
+// before. Until then LXD must not start it by itself: that would run a container
+// without its agent file, and of one that is half made it tries again and again,
+// with 5 seconds between, while it answers nobody.
+var (
+	complete   = map[string]string{completeKey: "true", "boot.autostart": "true"}
+	incomplete = map[string]string{completeKey: "false"}
+)
 
-// half reports whether a container runs whose disk still is to be written to.
-func half(i rest.Instance) bool { return i.Config[writtenKey] == "false" }
+const completeKey = keyPrefix + "slipway-complete"
+
+// half reports whether something of a container is still missing.
+func half(i rest.Instance) bool { return i.Config[completeKey] == "false" }
 
 // firstPort is the loopback port in a container that leads to the first of the
 // API's addresses; the next port leads to the next address.
@@ -77,7 +84,7 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 	}
 	n := rest.NewInstance{
 		Name: nameOf(p.Owner), Type: "container", Source: source, Profiles: s.profiles,
-		Config:  map[string]string{"boot.autostart": "true"},
+		Config:  maps.Clone(incomplete),
 		Devices: rest.Devices{},
 	}
 	tags := maps.Clone(p.Tags)
@@ -88,9 +95,6 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 	tags[environs.TagNonce] = p.InstanceConfig.Nonce
 	for key, value := range tags {
 		n.Config[keyPrefix+key] = value
-	}
-	if s.late() {
-		n.Config[writtenKey] = "false"
 	}
 	if s.nesting {
 		n.Config["security.nesting"] = "true"

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slipway-project/slipway/environs/lxd/rest"
 )
 
 // TestContainerOnAMachine has a machine's own agent provision a container. The
@@ -36,7 +38,7 @@ func TestContainerOnAMachine(t *testing.T) {
 	}
 	s.waitFor("started", id)
 	inside, status, err := s.container(id)
-	if err != nil || status != "RUNNING" || !strings.HasSuffix(inside, "-"+host+"-lxd-0") {
+	if err != nil || status != rest.Running || !strings.HasSuffix(inside, "-"+host+"-lxd-0") {
 		t.Errorf("container %q of %s is %s, %v", inside, id, status, err)
 	}
 

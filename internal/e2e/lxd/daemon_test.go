@@ -9,11 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-project/slipway/environs/userdata"
 )
 
 // daemon is the LXD that all tests of this package share.
@@ -90,9 +94,9 @@ func (d *lxdDaemon) start() error {
 		_ = d.cmd.Wait() // it ends by our signal
 		close(d.done)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "lxd", "waitready", "--timeout", "60")
+	cmd := exec.CommandContext(ctx, "lxd", "waitready", "--timeout", fmt.Sprint(int(patience/time.Second)))
 	cmd.Env = d.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("lxd waitready: %v %s", err, out)
@@ -108,7 +112,7 @@ func (d *lxdDaemon) kill(s syscall.Signal) {
 
 // lxc runs the command-line client.
 func (d *lxdDaemon) lxc(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "lxc", args...)
 	cmd.Env = append(d.env(), "HOME="+d.dir)
@@ -154,11 +158,16 @@ func (d *lxdDaemon) prepare() error {
 			return err
 		}
 	}
-	image, err := d.image()
+	return d.importImage("base", "")
+}
+
+// importImage makes an image under an alias, with an agent unless that is empty.
+func (d *lxdDaemon) importImage(alias, agent string) error {
+	image, err := d.image(alias, agent)
 	if err != nil {
 		return err
 	}
-	_, err = d.lxc("image", "import", image, "--alias", "base")
+	_, err = d.lxc("image", "import", image, "--alias", alias)
 	return err
 }
 
@@ -175,10 +184,24 @@ const agentScript = `#!/bin/sh
 sleep 1
 `
 
-func (d *lxdDaemon) image() (string, error) {
-	root := filepath.Join(d.dir, "image", "rootfs")
-	for _, dir := range []string{"bin", "sbin", "etc", "proc", "sys", "dev", "root", "tmp", "var/log"} {
+// image packs an image, which has an agent unless that is empty.
+func (d *lxdDaemon) image(name, agent string) (string, error) {
+	top := filepath.Join(d.dir, name)
+	root := filepath.Join(top, "rootfs")
+	for _, dir := range []string{"bin", "sbin", "etc", "proc", "sys", "dev", "root", "tmp", "var/lib", "var/log"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if agent != "" {
+		at := filepath.Join(root, userdata.AgentPath)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.Link(agent, at); err != nil {
+			return "", err
+		}
+		if err := os.Chmod(filepath.Join(root, userdata.DataDir), 0o700); err != nil {
 			return "", err
 		}
 	}
@@ -203,8 +226,8 @@ func (d *lxdDaemon) image() (string, error) {
 			return "", err
 		}
 	}
-	image := filepath.Join(d.dir, "image.tar.gz")
-	out, err := exec.Command("tar", "-C", filepath.Join(d.dir, "image"), "--owner=0", "--group=0", "-czf", image, "metadata.yaml", "rootfs").CombinedOutput()
+	image := top + ".tar"
+	out, err := exec.Command("tar", "-C", top, "--owner=0", "--group=0", "-cf", image, "metadata.yaml", "rootfs").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("tar: %v %s", err, out)
 	}
@@ -237,9 +260,31 @@ func (d *lxdDaemon) clean() error {
 	if d.cmd != nil && d.cmd.Process != nil {
 		d.kill(syscall.SIGPWR) // stops what runs, and ends
 	}
+	if err := d.endProxies(); err != nil {
+		return err
+	}
 	// The daemon leaves its own mounts behind.
 	for _, mount := range []string{"devlxd", "shmounts", "guestapi"} {
 		_ = syscall.Unmount(filepath.Join(d.state(), mount), syscall.MNT_DETACH) // it may not be there
 	}
 	return os.RemoveAll(d.dir)
+}
+
+// endProxies ends the processes that carry API connections into containers and
+// were forgotten: LXD notes one only a second after it has started it, so it loses
+// those that it was killed beside.
+func (d *lxdDaemon) endProxies() error {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, dir := range all {
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended meanwhile
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		ours := slices.Contains(strings.Split(string(env), "\x00"), "LXD_DIR="+d.state())
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && ours && strings.Contains(string(command), "forkproxy") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/slipway-project/slipway/environs/lxd/rest"
 )
 
 const agentFile = "/var/lib/slipway/agent.yaml"
@@ -22,7 +24,7 @@ func TestMachineFromOrderToEnd(t *testing.T) {
 		}
 	}
 	name, status, err := s.container(id)
-	if err != nil || status != "RUNNING" {
+	if err != nil || status != rest.Running {
 		t.Fatalf("container %s is %s, %v", name, status, err)
 	}
 	limits := daemon.must(t, "config", "get", "--project", s.project, name, "limits.memory")
@@ -103,7 +105,7 @@ func TestContainersChangedBehindOurBack(t *testing.T) {
 	s.until("both are shown as down", func() bool {
 		return strings.Count(s.slipway("machines"), "down") == 2
 	})
-	if _, status, err := s.container(stopped); err != nil || status != "STOPPED" {
+	if _, status, err := s.container(stopped); err != nil || status != rest.Stopped {
 		t.Errorf("the stopped container is %s, %v", status, err)
 	}
 	if _, _, err := s.container(deleted); err != errNone {

@@ -10,17 +10,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/lxd/rest"
 	"github.com/slipway-project/slipway/internal/testport"
 )
 
 // patience is how long anything may take on a machine that is busy.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // programs builds ours, statically, once for all tests, and returns the folder
 // that they are in.
@@ -80,6 +83,7 @@ func (p *process) end(s syscall.Signal) {
 type site struct {
 	*testing.T
 	dir, bin, project  string
+	lxd                *rest.Client // for the project
 	controller, worker process
 }
 
@@ -94,6 +98,27 @@ func newSite(t *testing.T) *site {
 	return newSiteWith(t, "--lxd-agent", filepath.Join(bin, "provisionerd"))
 }
 
+// newReadySite is newSite with machines of the image "ready", which holds the
+// agent.
+func newReadySite(t *testing.T) *site {
+	t.Helper()
+	if err := importReady(); err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteWith(t)
+	s.slipway("model-config", "lxd-image=ready", "lxd-image-has-agent=true")
+	return s
+}
+
+// importReady makes the image "ready", once: it is "base" with the agent.
+var importReady = sync.OnceValue(func() error {
+	bin, err := programs()
+	if err != nil {
+		return err
+	}
+	return daemon.importImage("ready", filepath.Join(bin, "provisionerd"))
+})
+
 // newSiteWith is newSite with other flags for the worker.
 func newSiteWith(t *testing.T, flags ...string) *site {
 	t.Helper()
@@ -104,6 +129,10 @@ func newSiteWith(t *testing.T, flags ...string) *site {
 	dir := t.TempDir()
 	address := testport.Free(t, 1)[0] // LXD is told where the API is, and not told anew
 	s := &site{T: t, dir: dir, bin: bin, project: daemon.project(t)}
+	if s.lxd, err = rest.New(rest.Config{Address: daemon.address(), Project: s.project}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.lxd.CloseIdle)
 	data := filepath.Join(dir, "site")
 	s.controller = process{name: "controllerd", log: filepath.Join(dir, "controllerd.log"), args: []string{
 		filepath.Join(bin, "controllerd"), "run", "--data-dir", data,
@@ -119,7 +148,7 @@ func newSiteWith(t *testing.T, flags ...string) *site {
 	s.controller.begin(t)
 	t.Cleanup(func() { s.end(); s.dump() })
 	s.until("the controller answers", func() bool { _, err := s.try("machines"); return err == nil })
-	s.slipway("model-config", "lxd-image=base", "lxd-cloud-init=false", "lxd-project="+s.project, "provisioner-retry-delay=500ms")
+	s.slipway("model-config", "lxd-image=base", "lxd-cloud-init=false", "lxd-project="+s.project, "provisioner-retry-delay=250ms")
 	s.worker.begin(t)
 	return s
 }
@@ -137,7 +166,7 @@ func (s *site) dump() {
 	}
 	for _, p := range []process{s.controller, s.worker} {
 		text, _ := os.ReadFile(p.log)
-		s.Logf("%s said at last:\n%s", p.name, text[max(0, len(text)-4000):])
+		s.Logf("%s said at last:\n%s", p.name, text[max(0, len(text)-20000):])
 	}
 }
 
@@ -186,7 +215,7 @@ func (s *site) persist(args ...string) string {
 func (s *site) until(what string, true func() bool) {
 	s.Helper()
 	deadline := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !true() {
 		select {
@@ -219,19 +248,18 @@ var errNone = errors.New("no container")
 
 // container returns the name and the status of a machine's only container.
 func (s *site) container(id string) (name, status string, err error) {
-	out, err := daemon.lxc("list", "--project", s.project, "--format", "csv", "--columns", "ns", "user.slipway-machine-id="+id)
+	all, err := s.lxd.Instances(s.Context())
 	if err != nil {
 		return "", "", err
 	}
-	lines := strings.Fields(out)
-	switch len(lines) {
+	all = slices.DeleteFunc(all, func(i rest.Instance) bool { return i.Config["user."+environs.TagMachineID] != id })
+	switch len(all) {
 	case 0:
 		return "", "", errNone
 	case 1:
-		name, status, _ := strings.Cut(lines[0], ",")
-		return name, status, nil
+		return all[0].Name, all[0].Status, nil
 	}
-	s.Fatalf("machine %s has %d containers: %q", id, len(lines), lines)
+	s.Fatalf("machine %s has %d containers: %v", id, len(all), all)
 	return "", "", nil
 }
 
