@@ -29,6 +29,7 @@ import (
 //	machines N                       N machines like any other
 //	machine KEY=VALUE ...            one with series, group, placement, in (a host, with type), or constraints
 //	container HOST TYPE [N]          containers
+//	site                             goes on in the controller model, whose machine 0 runs the site
 //	controllers N                    further machines that run the site
 //	dead|dying|remove ID             along its life
 //	instance ID INSTANCE             provisioned, with the nonce that agents show
@@ -56,6 +57,12 @@ func (p *player) arrange(word, rest string) []string {
 		}
 	case "machine":
 		statetest.AddMachine(p.t, st, p.spec(args))
+	case "site":
+		p.st = p.site().Management
+	case "controllers":
+		for range number(args[0]) {
+			statetest.AddMachine(p.t, p.st, state.MachineSpec{Jobs: []job.Job{job.ManageModel}})
+		}
 	case "container":
 		n := 1
 		if len(args) > 2 {

@@ -77,6 +77,7 @@ func TestRegistryRefusesABadTable(t *testing.T) {
 	}
 }
 
+// Cases: server/ControllerOnlyLogin server/DispatchErrors
 func TestFindRefuses(t *testing.T) {
 	r, err := newRegistry(facades(), effects())
 	if err != nil {

@@ -95,7 +95,7 @@ func httpStatus(code string) int {
 	switch code {
 	case params.CodeNotFound, params.CodeUserNotFound, params.CodeModelNotFound:
 		return http.StatusNotFound
-	case params.CodeUnauthorized, params.CodeNoCreds, params.CodeLoginExpired:
+	case params.CodeUnauthorized, params.CodeNoCreds, params.CodeLoginExpired, params.CodeDischargeRequired:
 		return http.StatusUnauthorized
 	case params.CodeBadRequest, params.CodeOperationBlocked:
 		return http.StatusBadRequest

@@ -165,6 +165,7 @@ func TestWatchdogBarksWithoutPings(t *testing.T) {
 	})
 }
 
+// Cases: server/Presence
 func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPresence(time.Now()), tag.NewMachineTag("0")

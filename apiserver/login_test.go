@@ -28,6 +28,7 @@ const (
 	denied   = "permission denied [unauthorized access]"
 )
 
+// Cases: server/InvalidTag server/BadCredentials server/CallsBeforeLogin server/DeactivatedUser server/NoAccess server/UnknownModel server/InvalidModel server/MachineOfOtherModel server/UnprovisionedMachine server/OrdinaryMachineElsewhere server/Nonces
 func TestLoginRefusals(t *testing.T) {
 	s := newSite(t)
 	_, agent := s.agent(s.Default, state.MachineSpec{})
@@ -130,6 +131,7 @@ func TestAllowModelAccess(t *testing.T) {
 	}
 }
 
+// Cases: server/HostPorts server/OtherModel server/UserInfo server/LastLogin
 func TestLoginOfPeople(t *testing.T) {
 	s := newSite(t)
 	first, err := login(s.dial(modelPath(s.Default.ModelUUID())), admin)
@@ -225,6 +227,7 @@ func TestCallsOfOneConnectionWorkAFewAtATime(t *testing.T) {
 	}
 }
 
+// Cases: server/ControllerModel server/ManagerIntoHostedModel
 func TestManagerLogsInToAnyModel(t *testing.T) {
 	s := newSite(t)
 	statetest.AddMachine(t, s.Default, state.MachineSpec{}) // machine 0, not provisioned
@@ -283,6 +286,7 @@ func TestLoginBesideAnotherIsRefused(t *testing.T) {
 	}
 }
 
+// Cases: server/OldAdmin
 func TestAdminOfOtherVersions(t *testing.T) {
 	s := newSite(t)
 	c := s.dial("/api")
@@ -300,6 +304,7 @@ func TestAdminOfOtherVersions(t *testing.T) {
 	}
 }
 
+// Cases: server/Validator
 func TestCheckLoginMayRefuse(t *testing.T) {
 	s := newSite(t, func(c *apiserver.Config) {
 		c.CheckLogin = func(string) error { return errors.New("Login not allowed") }
@@ -309,6 +314,7 @@ func TestCheckLoginMayRefuse(t *testing.T) {
 	}
 }
 
+// Cases: server/Paths
 func TestPaths(t *testing.T) {
 	s := newSite(t)
 	for path, want := range map[string]int{
@@ -341,6 +347,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 	}
 }
 
+// Cases: server/AgentLoginLimit
 func TestAgentsAreKeptFromLoggingInAllAtOnce(t *testing.T) {
 	s := newSite(t)
 	_, agent := s.agent(s.Default, state.MachineSpec{})
@@ -371,6 +378,7 @@ func TestAgentsAreKeptFromLoggingInAllAtOnce(t *testing.T) {
 	}
 }
 
+// Cases: server/PeopleAreNotLimited
 func TestPeopleAreNotRefusedForTheirNumber(t *testing.T) {
 	s := newSite(t)
 	var wg sync.WaitGroup

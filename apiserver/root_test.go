@@ -39,6 +39,7 @@ func newTestRoot(t *testing.T, table ...row) *root {
 	return newRoot(c, caller{tag: tag.NewMachineTag("0")}, resources)
 }
 
+// Cases: server/FacadeCaching
 func TestFacadeIsMadeOnceForAConnectionAndVersion(t *testing.T) {
 	var made atomic.Int64
 	make := of(func(*state.State, common.Connection) (*counted, error) { return &counted{made.Add(1)}, nil })
@@ -62,6 +63,7 @@ func TestFacadeIsMadeOnceForAConnectionAndVersion(t *testing.T) {
 	}
 }
 
+// Cases: server/ConstructorErrors
 func TestFailedConstructorIsTriedAgain(t *testing.T) {
 	tries := 0
 	r := newTestRoot(t, row{name: "C", version: 1, scope: onModel, who: anyone,
@@ -82,6 +84,7 @@ func TestFailedConstructorIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Cases: server/BadBody server/UnknownObject
 func TestParametersAreReadBeforeRightsAreAsked(t *testing.T) {
 	made := false
 	r := newTestRoot(t, row{name: "C", version: 1, scope: onModel, who: people,

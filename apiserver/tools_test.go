@@ -44,6 +44,7 @@ func (s *site) request(method, path, body string, who credentials) (int, http.He
 
 const jammyBinary = "2.0.0-jammy-amd64"
 
+// Cases: provisioner/FindTools
 func TestAgentBinaries(t *testing.T) {
 	s := newEmbeddedSite(t)
 	model := "/model/" + s.Default.ModelUUID()

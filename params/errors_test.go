@@ -42,6 +42,7 @@ func TestKindsKeepTheirCodeOverTheWire(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ErrorCodes
 func TestErrorsWithoutAKindHaveNoCode(t *testing.T) {
 	for _, err := range []error{stderrors.New("boom"), errors.NotValidf("tag"), nil} {
 		if code := params.CodeOf(err); code != "" {
@@ -68,6 +69,7 @@ func TestInfoSurvivesAnnotation(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ErrorCodes
 func TestTheTableIsOneToOne(t *testing.T) {
 	for _, code := range []string{params.CodeNotFound, params.CodeUserNotFound, params.CodeModelNotFound, params.CodeUnauthorized,
 		params.CodeDead, params.CodeStopped, params.CodeExcessiveContention, params.CodeHasAssignedUnits, params.CodeNotProvisioned,

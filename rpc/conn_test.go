@@ -199,6 +199,7 @@ func await[T any](t testing.TB, what string, c <-chan T) {
 	}
 }
 
+// Cases: server/BadBody
 func TestEnvelopes(t *testing.T) {
 	ws := newServer(t, rpc.ConnConfig{}).raw(t)
 	f, err := os.Open("testdata/envelopes.txt")
@@ -277,6 +278,7 @@ func TestMaxFrameFollowsTheConnection(t *testing.T) {
 	}
 }
 
+// Cases: server/ConcurrentCalls
 func TestCallsRunConcurrently(t *testing.T) {
 	s := newServer(t, rpc.ConnConfig{})
 	ws := s.raw(t)
@@ -310,6 +312,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	}
 }
 
+// Cases: server/CloseWaitsForCalls
 func TestKillLetsCallsEndAndAnswersThem(t *testing.T) {
 	s := newServer(t, rpc.ConnConfig{})
 	ws := s.raw(t)

@@ -130,6 +130,22 @@ func TestContainersOverTheWire(t *testing.T) {
 	golden.Check(t, "containers.golden", tr.String())
 }
 
+// A server would take any type, and then never tell of anything.
+//
+// Cases: client/RefusedContainerTypes
+func TestContainersOfWhatIsNoType(t *testing.T) {
+	tr := &apitest.Transcript{}
+	c := provisioner.New(tr)
+	for containerType, want := range map[string]string{"none": `unsupported container type "none"`, "": "container type must be specified"} {
+		if _, err := c.WatchContainers(t.Context(), "0", containerType); !errors.Is(err, errors.NotValid) || err.Error() != want {
+			t.Errorf("WatchContainers of type %q = %v, want NotValid %q", containerType, err, want)
+		}
+	}
+	if tr.String() != "" {
+		t.Errorf("the server was asked:\n%s", tr)
+	}
+}
+
 func TestNothingToDoAsksNothing(t *testing.T) {
 	tr := &apitest.Transcript{}
 	c, ctx := provisioner.New(tr), t.Context()

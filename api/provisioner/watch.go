@@ -2,8 +2,12 @@ package provisioner
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/watcher"
 )
@@ -31,8 +35,15 @@ func (c *Client) WatchAPIHostPorts(ctx context.Context) (watcher.NotifyWatcher, 
 }
 
 // WatchContainers watches the lives of the containers of one type directly in a
-// machine, by id.
+// machine, by id. It returns an error satisfying errors.NotValid for what is no type
+// of containers.
 func (c *Client) WatchContainers(ctx context.Context, id, containerType string) (watcher.StringsWatcher, error) {
+	switch containerType {
+	case "":
+		return nil, errors.NewNotValid(nil, "container type must be specified")
+	case string(container.None):
+		return nil, errors.NewNotValid(nil, fmt.Sprintf("unsupported container type %q", containerType))
+	}
 	return c.watchContainers(ctx, "WatchContainers", id, containerType)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-project/slipway/params"
 )
 
+// Cases: mixins/LifeGetter
 func TestLifeGetter(t *testing.T) {
 	s := newThings(t, map[string]*thing{
 		"machine-0": {life: life.Alive},
@@ -36,6 +37,7 @@ func TestLifeGetter(t *testing.T) {
 	}
 }
 
+// Cases: mixins/DeadEnsurer
 func TestDeadEnsurer(t *testing.T) {
 	s := newThings(t, map[string]*thing{"machine-0": {}, "machine-1": {err: errors.New("is needed")}, "machine-2": {}})
 	d := common.NewDeadEnsurer(common.Entities[common.Deadener](s, "ensuring death"), only("machine-0", "machine-1", "machine-9"))
@@ -58,6 +60,7 @@ func TestDeadEnsurerStopsAtWhatIsNoTag(t *testing.T) {
 	}
 }
 
+// Cases: mixins/Remover
 func TestRemover(t *testing.T) {
 	all := func() map[string]*thing {
 		return map[string]*thing{
@@ -103,6 +106,7 @@ func statusArgs(tags ...string) params.SetStatus {
 	return a
 }
 
+// Cases: mixins/StatusSetter
 func TestStatusSetter(t *testing.T) {
 	s := newThings(t, map[string]*thing{
 		"machine-0": {}, "machine-1": {}, "machine-2": {err: errors.New("cannot set status")}, "application-mysql": {},
@@ -135,6 +139,7 @@ func TestStatusSetterUpdates(t *testing.T) {
 	}
 }
 
+// Cases: mixins/StatusGetter
 func TestStatusGetter(t *testing.T) {
 	s := newThings(t, map[string]*thing{"machine-0": {status: status.Info{Status: status.Pending}}, "machine-1": {}})
 	g := common.NewStatusGetter(common.Entities[common.Statuser](s, "getting status"), only("machine-0", "machine-9"))
@@ -155,6 +160,7 @@ func TestStatusGetter(t *testing.T) {
 	}
 }
 
+// Cases: mixins/InstanceIdGetter
 func TestInstanceIdGetter(t *testing.T) {
 	s := newThings(t, map[string]*thing{"machine-0": {instance: "i-0"}, "machine-1": {err: errors.NotProvisionedf("machine 1")}, "machine-2": {}})
 	g := common.NewInstanceIdGetter(common.Entities[common.InstanceIder](s, "instances"), only("machine-0", "machine-1", "machine-9"))
@@ -169,6 +175,7 @@ func TestInstanceIdGetter(t *testing.T) {
 	equal(t, "InstanceId", out, []string{"i-0", "machine 1 not provisioned [not provisioned]", denied, "machine 9 not found [not found]", denied})
 }
 
+// Cases: mixins/PasswordChanger
 func TestPasswordChanger(t *testing.T) {
 	s := newThings(t, map[string]*thing{"machine-0": {}, "machine-1": {err: errors.New("too short")}, "machine-2": {}})
 	c := common.NewPasswordChanger(common.Entities[common.PasswordSetter](s, "passwords"), only("machine-0", "machine-1", "machine-9"))
@@ -185,6 +192,7 @@ func TestPasswordChanger(t *testing.T) {
 	}
 }
 
+// Cases: mixins/RuleThatFails
 func TestAccessRuleThatFails(t *testing.T) {
 	s := newThings(t, nil)
 	life := common.NewLifeGetter(common.Entities[common.Lifer](s, ""), broken)

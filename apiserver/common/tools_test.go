@@ -33,6 +33,7 @@ func (k kept) Binaries(context.Context) ([]common.Binary, error) {
 
 var site = below{servers: [][]network.HostPort{{hostPort("0.1.2.3", network.ScopeCloudLocal, 1234)}}}
 
+// Cases: provisioner/FindTools mixins/ToolsFinder mixins/ToolsURLs
 func TestToolsFinder(t *testing.T) {
 	all := []string{"2.1.0-jammy-arm64", "2.0.0-jammy-amd64", "2.1.0-jammy-amd64", "2.0.0-noble-amd64"}
 	tests := []struct {
@@ -74,6 +75,7 @@ func TestToolsFinder(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ToolsGetter
 func TestToolsGetter(t *testing.T) {
 	s := newThings(t, map[string]*thing{"machine-0": {agent: "2.0.0-jammy-amd64"}, "machine-1": {}, "machine-2": {agent: "2.0.0-jammy-amd64"}, "machine-3": {agent: "rubbish"}})
 	finder := common.NewToolsFinder(kept{site, []string{"2.1.0-jammy-amd64"}, nil})

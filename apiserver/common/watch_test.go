@@ -56,6 +56,7 @@ func hostPort(host string, scope network.Scope, port int) network.HostPort {
 	return network.HostPort{Address: network.Address{Value: host, Scope: scope}, Port: port}
 }
 
+// Cases: provisioner/CACert mixins/APIAddresser
 func TestAPIAddresser(t *testing.T) {
 	resources := common.NewResources()
 	defer resources.StopAll()
@@ -86,6 +87,7 @@ func TestAPIAddresser(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ModelWatcher
 func TestFailuresBelowPassThrough(t *testing.T) {
 	resources := common.NewResources()
 	defer resources.StopAll()
@@ -111,6 +113,7 @@ func TestFailuresBelowPassThrough(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ModelWatcher
 func TestModelWatcher(t *testing.T) {
 	resources := common.NewResources()
 	defer resources.StopAll()
@@ -127,6 +130,7 @@ func TestModelWatcher(t *testing.T) {
 	}
 }
 
+// Cases: mixins/ModelMachinesWatcher
 func TestModelMachinesWatcher(t *testing.T) {
 	resources := common.NewResources()
 	defer resources.StopAll()

@@ -27,6 +27,7 @@ import (
 
 func instanceIDOf(id string) instance.ID { return instance.ID(id) }
 
+// Cases: provisioner/Callers
 func TestOnlyAgentsAndManagersGetTheFacade(t *testing.T) {
 	f := newFixture(t)
 	for _, c := range []caller{{}, {tag: "user-admin"}, {tag: "unit-mysql-0"}} {
@@ -573,6 +574,8 @@ func TestBulkCallsReadOnce(t *testing.T) {
 }
 
 // TestRetryWatcherFiresOncePerDelay uses a request watcher that never asks.
+//
+// Cases: provisioner/WatchMachineErrorRetry
 func TestRetryWatcherFiresOncePerDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
