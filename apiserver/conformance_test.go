@@ -333,6 +333,9 @@ func invoke(object any, name string, args json.RawMessage) (json.RawMessage, err
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	result, err := m.Call(ctx, reflect.ValueOf(object), decoded)
+	if p, ok := result.(rpc.Pending); ok && err == nil {
+		result, err = facadetest.Await(p)
+	}
 	if err != nil {
 		return nil, asFailure(err)
 	}

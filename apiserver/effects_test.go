@@ -15,10 +15,10 @@ func TestEveryMethodHasAnEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := make(map[string]bool) // Facade.Method
-	for _, versions := range r.byName {
-		for _, f := range versions {
-			for _, m := range f.methods.Names() {
-				known[f.name+"."+m] = true
+	for _, all := range r.byName {
+		for _, f := range all.byNumber {
+			for name := range f.methods {
+				known[f.name+"."+name] = true
 			}
 		}
 	}

@@ -3,7 +3,9 @@ package apiserver
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +30,10 @@ func TestFacades(t *testing.T) {
 			t.Errorf("%s stands after %s, want the table sorted", row.name, last)
 		}
 		last = row.name
-		f := r.byName[row.name][row.version]
+		f := r.byName[row.name].byNumber[row.version]
 		fmt.Fprintf(&b, "%s(%d), on connections to: %v, for: %s\n", row.name, row.version, row.scope, row.who.name)
-		for _, name := range f.methods.Names() {
-			m, _ := f.methods.Get(name)
+		for _, name := range slices.Sorted(maps.Keys(f.methods)) {
+			m := f.methods[name]
 			b.WriteString(strings.TrimRight(fmt.Sprintf("\t%s(%s) %s", name, typeName(m.Params()), typeName(m.Result())), " ") + "\n")
 		}
 	}

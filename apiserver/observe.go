@@ -103,8 +103,11 @@ func (c *connection) observeLogin(q params.LoginRequest, began time.Time, err er
 	o.LoggedIn(Login{Origin: from, Purpose: shorten(q.CLIArgs), At: began, Took: time.Since(began), Code: outcome(err)})
 }
 
-// observe tells the observer of a call.
+// observe tells the observer of a call, if there is one.
 func (r *root) observe(q rpc.Request, e effect, began time.Time, about about, err error) {
+	if r.observer == nil {
+		return
+	}
 	c := Call{
 		Origin: r.origin, Facade: q.Type, Version: q.Version, Method: q.Method,
 		At: began, Took: time.Since(began), Code: outcome(err), Waits: e == waits,

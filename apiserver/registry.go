@@ -66,10 +66,21 @@ type facade struct {
 	scope   scope
 	who     who
 	objects bool // requests name an object; without, the only object is ""
-	methods *rpc.Methods
+	methods map[string]method
 	make    func(st *state.State, c common.Connection) (reflect.Value, error)
-	effects map[string]effect // by method
-	despite map[string]bool   // the methods that no block of changes stops
+}
+
+// method is one method of a facade.
+type method struct {
+	*rpc.Method
+	effect  effect
+	despite bool // whether no block of changes stops it
+}
+
+// versions are all versions of one facade.
+type versions struct {
+	byNumber map[int]*facade
+	scope    scope // of any of them
 }
 
 // maker makes a facade of a type that is known.
@@ -93,7 +104,7 @@ func stateless[T any](make func(c common.Connection) (*T, error)) maker {
 
 // registry holds the facades of a server. It does not change once it is made.
 type registry struct {
-	byName map[string]map[int]*facade
+	byName map[string]*versions
 	lists  map[scope][]params.FacadeVersions // for the login's answer
 }
 
@@ -101,31 +112,26 @@ type registry struct {
 // facade that is there twice, or has a method which requests cannot call, or one of
 // which no row of effects says what it does: no server starts with such a table.
 func newRegistry(table []row, effects []effectsRow) (*registry, error) {
-	r := &registry{byName: make(map[string]map[int]*facade), lists: make(map[scope][]params.FacadeVersions)}
+	r := &registry{byName: make(map[string]*versions), lists: make(map[scope][]params.FacadeVersions)}
 	for _, row := range table {
 		methods, err := rpc.MethodsOf(row.make.typ)
 		if err != nil {
 			return nil, errors.Annotatef(err, "facade %s(%d)", row.name, row.version)
 		}
-		versions := r.byName[row.name]
-		if versions == nil {
-			versions = make(map[int]*facade)
-			r.byName[row.name] = versions
+		all := r.byName[row.name]
+		if all == nil {
+			all = &versions{byNumber: make(map[int]*facade)}
+			r.byName[row.name] = all
 		}
-		if versions[row.version] != nil {
+		if all.byNumber[row.version] != nil {
 			return nil, errors.AlreadyExistsf("facade %s(%d)", row.name, row.version)
 		}
-		f := &facade{
-			name: row.name, version: row.version, scope: row.scope, who: row.who, objects: row.objects, methods: methods,
-			make: row.make.make, effects: effectsOf(effects, row.name), despite: make(map[string]bool),
+		all.scope |= row.scope
+		f := &facade{name: row.name, version: row.version, scope: row.scope, who: row.who, objects: row.objects, make: row.make.make}
+		if f.methods, err = methodsOf(row, methods, effects); err != nil {
+			return nil, err
 		}
-		for _, m := range methods.Names() {
-			if f.effects[m] == unknown {
-				return nil, errors.NotValidf("facade %s(%d): method %s, which is in no row of effects(),", row.name, row.version, m)
-			}
-			f.despite[m] = despite()[row.name+"."+m] != ""
-		}
-		versions[row.version] = f
+		all.byNumber[row.version] = f
 	}
 	for _, s := range []scope{onModel, onController} {
 		r.lists[s] = r.list(s)
@@ -133,12 +139,26 @@ func newRegistry(table []row, effects []effectsRow) (*registry, error) {
 	return r, nil
 }
 
+// methodsOf returns the methods of a row's facade by name.
+func methodsOf(row row, all *rpc.Methods, effects []effectsRow) (map[string]method, error) {
+	known := effectsOf(effects, row.name)
+	out := make(map[string]method, len(all.Names()))
+	for _, name := range all.Names() {
+		if known[name] == unknown {
+			return nil, errors.NotValidf("facade %s(%d): method %s, which is in no row of effects(),", row.name, row.version, name)
+		}
+		m, _ := all.Get(name) // it is there: it was listed
+		out[name] = method{m, known[name], despite()[row.name+"."+name] != ""}
+	}
+	return out, nil
+}
+
 // list returns the facades that can be called on one kind of connection.
 func (r *registry) list(s scope) []params.FacadeVersions {
 	var out []params.FacadeVersions
-	for name, versions := range r.byName {
+	for name, all := range r.byName {
 		v := params.FacadeVersions{Name: name}
-		for version, f := range versions {
+		for version, f := range all.byNumber {
 			if f.scope&s != 0 {
 				v.Versions = append(v.Versions, version)
 			}
@@ -153,31 +173,29 @@ func (r *registry) list(s scope) []params.FacadeVersions {
 }
 
 // find returns the method that a request names, on one kind of connection.
-func (r *registry) find(s scope, q rpc.Request) (*facade, *rpc.Method, error) {
-	versions := r.byName[q.Type]
-	if err := r.checkScope(s, q.Type, versions); err != nil {
-		return nil, nil, err
+func (r *registry) find(s scope, q rpc.Request) (*facade, method, error) {
+	all := r.byName[q.Type]
+	if err := checkScope(s, q.Type, all); err != nil {
+		return nil, method{}, err
 	}
-	f := versions[q.Version]
-	if f == nil {
-		return nil, nil, errNoFacade(q)
+	if all == nil || all.byNumber[q.Version] == nil {
+		return nil, method{}, errNoFacade(q)
 	}
-	m, ok := f.methods.Get(q.Method)
+	f := all.byNumber[q.Version]
+	m, ok := f.methods[q.Method]
 	if !ok {
-		return nil, nil, errNoMethod(q)
+		return nil, method{}, errNoMethod(q)
 	}
 	return f, m, nil
 }
 
 // checkScope refuses facades of the other kind of connection. A connection to
 // the site refuses everything that it does not know to be its own.
-func (r *registry) checkScope(s scope, name string, versions map[int]*facade) error {
-	for _, f := range versions {
-		if f.scope&s != 0 {
-			return nil
-		}
+func checkScope(s scope, name string, all *versions) error {
+	if all != nil && all.scope&s != 0 {
+		return nil
 	}
-	if versions == nil && (s == onModel || name == adminName) {
+	if all == nil && (s == onModel || name == adminName) {
 		return nil // told to be missing instead
 	}
 	return errors.WithType(errors.Errorf("facade %q not supported for %v API connection", name, s), errors.NotSupported)

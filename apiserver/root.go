@@ -45,7 +45,7 @@ func (r *root) Call(ctx context.Context, q rpc.Request, raw []byte) (any, error)
 	if err != nil {
 		return nil, wire(err)
 	}
-	if f.effects[q.Method] != waits {
+	if m.effect != waits {
 		select {
 		case r.working <- struct{}{}:
 			defer func() { <-r.working }()
@@ -53,19 +53,37 @@ func (r *root) Call(ctx context.Context, q rpc.Request, raw []byte) (any, error)
 			return nil, wire(errors.Trace(ctx.Err()))
 		}
 	}
-	if r.observer == nil {
-		_, result, err := r.call(ctx, f, m, q, raw)
-		return result, wire(err)
-	}
 	began := time.Now()
 	args, result, err := r.call(ctx, f, m, q, raw)
-	r.observe(q, f.effects[q.Method], began, about{args, result}, err)
+	if p, ok := result.(rpc.Pending); ok && err == nil {
+		return &pending{p, r, q, m.effect, began, args}, nil
+	}
+	r.observe(q, m.effect, began, about{args, result}, err)
 	return result, wire(err)
+}
+
+// pending is the result of a call that waits. When it is there the call has ended.
+type pending struct {
+	rpc.Pending
+	root   *root
+	q      rpc.Request
+	effect effect
+	began  time.Time
+	args   reflect.Value
+}
+
+// Poll implements rpc.Pending.
+func (p *pending) Poll() (any, bool, error) {
+	result, done, err := p.Pending.Poll()
+	if done {
+		p.root.observe(p.q, p.effect, p.began, about{p.args, result}, err)
+	}
+	return result, done, wire(err)
 }
 
 // call carries out a call, and returns its parameters too. They are decoded
 // before anything is asked about the caller.
-func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, q rpc.Request, raw []byte) (reflect.Value, any, error) {
+func (r *root) call(ctx context.Context, f *facade, m method, q rpc.Request, raw []byte) (reflect.Value, any, error) {
 	args, err := m.Decode(raw)
 	if err != nil {
 		return reflect.Value{}, nil, &rpc.Error{Message: err.Error()}
@@ -74,7 +92,7 @@ func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, q rpc.Request
 	if err != nil {
 		return args, nil, err
 	}
-	if err := r.heedBlocks(ctx, f, q.Method); err != nil {
+	if err := r.heedBlocks(ctx, m); err != nil {
 		return args, nil, err
 	}
 	result, err := m.Call(ctx, object, args)
@@ -84,8 +102,8 @@ func (r *root) call(ctx context.Context, f *facade, m *rpc.Method, q rpc.Request
 // heedBlocks returns an error satisfying kind.ActionBlocked if changes are switched
 // off in the model and the call would be one of a person. Who may not change the
 // model anyway is told that instead, by the facade.
-func (r *root) heedBlocks(ctx context.Context, f *facade, method string) error {
-	if r.scope != onModel || f.effects[method] != writes || f.despite[method] || !common.AuthClient(r.conn.Auth) || !r.conn.Auth.ModelAccess().Includes(access.Write) {
+func (r *root) heedBlocks(ctx context.Context, m method) error {
+	if r.scope != onModel || m.effect != writes || m.despite || !common.AuthClient(r.conn.Auth) || !r.conn.Auth.ModelAccess().Includes(access.Write) {
 		return nil
 	}
 	return r.state.Blocks().Check(ctx, state.BlockChange)

@@ -115,6 +115,7 @@ type Server struct {
 	authority atomic.Pointer[string] // PEM: whom clients are to trust
 	agentGate agentGate
 	brake     *brake
+	crew      *rpc.Crew // works for all connections
 
 	streams         *streams
 	logReaders      chan struct{} // holds a value for each
@@ -141,7 +142,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, listener: cfg.Listener, conns: newConnections(), presence: newPresence(time.Now()),
-		agentGate: make(agentGate, agentLogins), brake: newBrake(),
+		agentGate: make(agentGate, agentLogins), brake: newBrake(), crew: rpc.NewCrew(),
 		streams: newStreams(), logReaders: make(chan struct{}, maxReaders), logTrouble: trouble{what: "cannot keep the logs of agents", level: loggo.ERROR},
 		strangerTrouble: trouble{what: "connection without a login", level: loggo.INFO},
 	}
@@ -296,6 +297,7 @@ func (s *Server) stop() error {
 	<-s.tomb.Dying()
 	err := s.http.Close()
 	s.conns.closeAll()
+	s.crew.Close()
 	s.streams.wait()
 	s.presence.close()
 	if err != nil {
@@ -329,7 +331,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, scope scope, uu
 	}
 	c := &connection{server: s, scope: scope, state: st, remote: host(r.RemoteAddr)}
 	cfg := s.cfg.Conn
-	cfg.Ended = c.ended
+	cfg.Ended, cfg.Crew = c.ended, s.crew
 	if c.rpc, err = rpc.Accept(w, r, cfg); err != nil {
 		logger.Debugf("%s: %v", c.remote, err)
 		return

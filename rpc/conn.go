@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -38,6 +39,10 @@ type ConnConfig struct {
 	PeerTimeout  time.Duration // of silence, pongs included, until the peer counts as gone; 0 means 20 seconds
 	Grace        time.Duration // for calls to end once the connection closes; 0 means 3 seconds
 
+	// Crew does the connection's work; nil means that each request takes a new
+	// goroutine.
+	Crew *Crew
+
 	// Ended is called when the connection has closed, with what Wait will
 	// return; nil means nobody wants to know.
 	Ended func(error)
@@ -67,9 +72,11 @@ func (c ConnConfig) withDefaults() ConnConfig {
 }
 
 // Conn is the server's end of a connection. Each request runs in a goroutine of
-// its own; replies go out in the order in which they are ready.
+// its own; replies go out in the order in which they are ready, and those that
+// are ready at the same time go out together.
 type Conn struct {
 	ws   *websocket.Conn
+	wire *cork // below ws
 	cfg  ConnConfig
 	tomb tomb.Tomb
 	root atomic.Pointer[Root]
@@ -79,11 +86,14 @@ type Conn struct {
 
 	max      atomic.Int64 // requests under way at once
 	maxFrame atomic.Int64 // bytes of one request, at most cfg.MaxFrame
-	running  atomic.Int64
+	running  atomic.Int64 // requests whose reply has not been written
 	handlers sync.WaitGroup
 
-	writing sync.Mutex   // held while a frame is written
+	out     outbox
+	writing sync.Mutex   // held while frames are written
 	unread  atomic.Int64 // bytes of frames that wait to be written, or are
+
+	silentAt time.Time // until when the peer may be silent; used by the reader alone
 
 	pinging sync.Mutex  // held while a ping is sent
 	pinger  *time.Timer // until the next ping; a goroutine would cost more memory
@@ -104,11 +114,13 @@ var upgrader = websocket.Upgrader{
 // Accept turns an HTTP request into a connection, which Start then serves. On
 // an error the HTTP request has been answered.
 func Accept(w http.ResponseWriter, r *http.Request, cfg ConnConfig) (*Conn, error) {
-	ws, err := upgrader.Upgrade(w, r, nil)
+	cfg = cfg.withDefaults()
+	below := &corked{ResponseWriter: w, slack: cfg.WriteTimeout / slackShare}
+	ws, err := upgrader.Upgrade(below, r, nil)
 	if err != nil {
 		return nil, errors.Annotate(err, "cannot open a websocket")
 	}
-	c := &Conn{ws: ws, cfg: cfg.withDefaults(), names: make(map[string]string)}
+	c := &Conn{ws: ws, wire: below.conn, cfg: cfg, names: make(map[string]string)}
 	c.max.Store(int64(c.cfg.MaxRequests))
 	c.maxFrame.Store(c.cfg.MaxFrame)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -231,11 +243,19 @@ func (c *Conn) ping() {
 	c.pinger.Reset(c.cfg.PingInterval)
 }
 
+// slackShare is which part of a timeout is not worth moving its deadline for,
+// which costs more than it looks.
+const slackShare = 16
+
 // heard notes a sign of life. It returns an error when the connection is to
 // close.
 func (c *Conn) heard() error {
-	if err := c.ws.SetReadDeadline(time.Now().Add(c.cfg.PeerTimeout)); err != nil {
-		return errors.Trace(err)
+	until := time.Now().Add(c.cfg.PeerTimeout)
+	if until.Sub(c.silentAt) > c.cfg.PeerTimeout/slackShare {
+		if err := c.ws.SetReadDeadline(until); err != nil {
+			return errors.Trace(err)
+		}
+		c.silentAt = until
 	}
 	if !c.tomb.Alive() { // after the deadline, which Kill's then follows
 		return tomb.ErrDying
@@ -318,65 +338,58 @@ func (c *Conn) begin(m message, frame *bytes.Buffer) {
 	}
 	if c.running.Load() >= c.max.Load() {
 		releaseFrame(frame)
-		c.reply(m.id, m.old, nil, &Error{Message: ErrTooManyRequests.Error(), Code: "try again"})
+		c.refuse(m.id, m.old)
 		return
 	}
 	root := *c.root.Load()
 	c.running.Add(1)
 	c.handlers.Add(1)
-	id, old, params := m.id, m.old, m.params
-	if len(params) == 0 || string(params) == "{}" {
+	q := request{Request: r, id: m.id, old: m.old, params: m.params, frame: frame}
+	if len(q.params) == 0 || string(q.params) == "{}" {
 		releaseFrame(frame) // the call may last, and needs nothing of it
-		frame, params = nil, nil
+		q.frame, q.params = nil, nil
 	}
-	go c.handle(root, r, id, old, params, frame)
+	c.cfg.Crew.run(task{c, root, q})
 }
 
-// handle carries out one request.
-func (c *Conn) handle(root Root, r Request, id uint64, old bool, params []byte, frame *bytes.Buffer) {
-	defer c.handlers.Done()
-	defer c.running.Add(-1)
-	result, err := c.call(root, r, params)
-	if frame != nil {
-		releaseFrame(frame)
+// request is a request that was read.
+type request struct {
+	Request
+	id     uint64
+	old    bool          // spelled the old way
+	params []byte        // part of frame
+	frame  *bytes.Buffer // nil if nothing of it is needed
+}
+
+// handle carries out one request, or begins to wait for what it asks for.
+func (c *Conn) handle(root Root, q request) {
+	result, err := c.call(root, q.Request, q.params)
+	if q.frame != nil {
+		releaseFrame(q.frame)
 	}
-	c.reply(id, old, result, err)
+	if later, ok := result.(Pending); ok && err == nil {
+		c.await(q.id, q.old, later)
+		return
+	}
+	e := newEncoder()
+	e.reply(q.id, q.old, result, err)
+	c.post(e)
 }
 
 // call is Root.Call, with a panic turned into an error of that call.
 func (c *Conn) call(root Root, r Request, params []byte) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			logger.Errorf("panic in %s(%d).%s: %v\n%s", r.Type, r.Version, r.Method, p, debug.Stack())
-			result, err = nil, errors.New("internal error")
+			result, err = nil, panicked(fmt.Sprintf("%s(%d).%s", r.Type, r.Version, r.Method), p)
 		}
 	}()
 	return root.Call(c.ctx, r, params)
 }
 
-// reply sends the answer to a request. A peer that does not take it in time, or
-// lets too many gather, is dropped.
-func (c *Conn) reply(id uint64, old bool, result any, failure error) {
-	e := newEncoder()
-	defer e.release()
-	e.reply(id, old, result, failure)
-	size := int64(e.buf.Len())
-	defer c.unread.Add(-size)
-	if c.unread.Add(size) > c.cfg.MaxUnread+size { // one reply may be of any size
-		c.drop(ErrNotReading)
-		return
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)) // always nil
-	if err := c.ws.WriteMessage(websocket.TextMessage, e.buf.Bytes()); err != nil {
-		var timeout interface{ Timeout() bool }
-		if errors.As(err, &timeout) && timeout.Timeout() {
-			c.drop(ErrNotReading)
-			return
-		}
-		c.drop(nil) // the peer has gone; the reader says so too
-	}
+// panicked logs a panic that was recovered from, and returns what the peer is told.
+func panicked(where string, value any) error {
+	logger.Errorf("panic in %s: %v\n%s", where, value, debug.Stack())
+	return errors.New("internal error")
 }
 
 // maxNames bounds how many names a connection remembers.

@@ -25,7 +25,8 @@ type Methods struct {
 //
 //	func([ctx context.Context,] [P]) ([R,] error)
 //
-// with P and R structs, so that nothing is exported to the network by accident.
+// with P and R structs, so that nothing is exported to the network by accident. A
+// method that waits has a Later as its R.
 func MethodsOf(t reflect.Type) (*Methods, error) {
 	m := &Methods{byName: make(map[string]*Method)}
 	for i := range t.NumMethod() {
@@ -56,6 +57,7 @@ type Method struct {
 	hasCtx bool
 	params reflect.Type // nil when the method has none
 	result reflect.Type // nil when the method has none
+	later  bool         // whether it returns a Later
 }
 
 func newMethod(m reflect.Method) (*Method, error) {
@@ -81,8 +83,14 @@ func newMethod(m reflect.Method) (*Method, error) {
 	}
 	if results == 2 {
 		out.result = t.Out(0)
+		if l, ok := reflect.Zero(out.result).Interface().(later); ok {
+			out.result, out.later = l.resultType(), true
+		}
 		if out.result.Kind() != reflect.Struct {
 			return nil, errors.NotValidf("results of %v: not ([a struct,] error):", t)
+		}
+		if out.result == noneType {
+			out.result = nil
 		}
 	}
 	return out, nil
@@ -94,8 +102,18 @@ func (m *Method) Name() string { return m.name }
 // Params returns the type of the parameters, nil if there are none.
 func (m *Method) Params() reflect.Type { return m.params }
 
-// Result returns the type of the result, nil if there is none.
+// Result returns the type of the result, or of what a Later stands for; nil if there
+// is none.
 func (m *Method) Result() reflect.Type { return m.result }
+
+// PlainDecoder are parameters that read by themselves the form in which nearly all
+// requests have them, which is much faster than to find out what any JSON means.
+type PlainDecoder interface {
+	// DecodePlain reads the parameters as the JSON decoder would, and reports
+	// whether it could. Otherwise it has changed nothing. It keeps nothing of
+	// data, which is valid JSON.
+	DecodePlain(data []byte) bool
+}
 
 // Decode reads the parameters from JSON, of which none is as good as an empty
 // object. The error's text is the JSON decoder's. The result is for Call.
@@ -104,21 +122,26 @@ func (m *Method) Decode(params []byte) (reflect.Value, error) {
 		return reflect.Value{}, nil
 	}
 	p := reflect.New(m.params)
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, p.Interface()); err != nil {
-			return reflect.Value{}, errors.Trace(err)
-		}
+	if len(params) == 0 {
+		return p.Elem(), nil
+	}
+	to := p.Interface()
+	if plain, ok := to.(PlainDecoder); ok && plain.DecodePlain(params) {
+		return p.Elem(), nil
+	}
+	if err := json.Unmarshal(params, to); err != nil {
+		return reflect.Value{}, errors.Trace(err)
 	}
 	return p.Elem(), nil
 }
 
 // Call calls the method of receiver, which must be of the type that the method
-// was found in, with what Decode returned.
+// was found in, with what Decode returned. The result of one that waits is a Pending.
 func (m *Method) Call(ctx context.Context, receiver, params reflect.Value) (any, error) {
 	var space [3]reflect.Value
 	args := append(space[:0], receiver)
 	if m.hasCtx {
-		args = append(args, reflect.ValueOf(ctx))
+		args = append(args, reflect.ValueOf(&ctx).Elem()) // of the interface's type: nothing has to be looked up
 	}
 	if m.params != nil {
 		args = append(args, params)
@@ -126,6 +149,9 @@ func (m *Method) Call(ctx context.Context, receiver, params reflect.Value) (any,
 	out := m.fn.Call(args)
 	if err := out[len(out)-1]; !err.IsNil() {
 		return nil, err.Interface().(error)
+	}
+	if m.later {
+		return out[0].Interface().(later).pending(), nil
 	}
 	if m.result == nil {
 		return nil, nil

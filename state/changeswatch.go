@@ -36,7 +36,7 @@ type ChangesWatcher struct {
 // WatchChanges returns a watcher of everything in the model.
 func (st *State) WatchChanges() *ChangesWatcher {
 	w := &ChangesWatcher{model: st.modelUUID, out: make(chan ModelChanges, 1)}
-	if w.subscribe(st.c.hub, w, func() { close(w.out) }, topic{model: st.modelUUID}) == nil {
+	if w.subscribe(st.c.hub, w, events[ModelChanges](w.out), topic{model: st.modelUUID}) == nil {
 		w.resync(nil)
 	}
 	return w
@@ -93,5 +93,6 @@ func (w *ChangesWatcher) merge(change func(*ModelChanges)) {
 	}
 	if change(&c); c.All || len(c.Entities) > 0 {
 		w.out <- c
+		w.told()
 	}
 }

@@ -76,7 +76,7 @@ func (st *State) watchLives(ctx context.Context, parent string, member func(stri
 func (h *hub) watchLives(ctx context.Context, t topic, member func(string) bool, q store.Query) (watcher.StringsWatcher, error) {
 	w := &lifeWatcher{out: make(chan []string, 1), topic: t, member: member,
 		known: map[string]lifeAt{}, unread: map[string]bool{}}
-	if err := w.subscribe(h, w, func() { close(w.out) }, t); err != nil {
+	if err := w.subscribe(h, w, events[[]string](w.out), t); err != nil {
 		return nil, errors.Trace(err)
 	}
 	for started := false; !started; {
@@ -128,6 +128,7 @@ func (w *lifeWatcher) start(found []event) bool {
 	w.started = true
 	if !w.over {
 		w.out <- ids // there is room: nothing has been sent yet
+		w.told()
 	}
 	w.applyAll(w.early)
 	w.early = nil
@@ -206,6 +207,7 @@ func (w *lifeWatcher) name(ids []string) {
 		}
 	}
 	w.out <- waiting
+	w.told()
 }
 
 // resync compares what there is with what is known.

@@ -20,16 +20,31 @@ type ended struct {
 	self   subscriber
 	topics []topic
 
-	mu   sync.Mutex
-	over bool
-	err  error
-	done chan struct{}
-	shut func() // closes the channel of events
+	mu      sync.Mutex
+	over    bool
+	err     error
+	done    chan struct{}
+	stream  stream
+	readers []func() // to call when there is something for a reader
 }
 
+var _ watcher.Waker = (*notifyWatcher)(nil)
+
+// stream is a watcher's channel of events, whatever they are.
+type stream interface {
+	shut()
+	waiting() bool // whether an event does
+}
+
+// events is a channel as a stream.
+type events[T any] chan T
+
+func (e events[T]) shut()         { close(e) }
+func (e events[T]) waiting() bool { return len(e) > 0 }
+
 // subscribe starts the watcher, or ends it at once if the hub has ended.
-func (w *ended) subscribe(h *hub, self subscriber, shut func(), topics ...topic) error {
-	w.hub, w.self, w.shut, w.topics, w.done = h, self, shut, topics, make(chan struct{})
+func (w *ended) subscribe(h *hub, self subscriber, s stream, topics ...topic) error {
+	w.hub, w.self, w.stream, w.topics, w.done = h, self, s, topics, make(chan struct{})
 	h.watchers.Add(1)
 	if err := h.subscribe(self, topics...); err != nil {
 		w.fail(err)
@@ -61,8 +76,30 @@ func (w *ended) fail(err error) {
 	}
 	w.over, w.err = true, err
 	w.hub.watchers.Add(-1)
-	w.shut()
+	w.stream.shut()
 	close(w.done)
+	w.told()
+}
+
+// WhenReady implements watcher.Waker.
+func (w *ended) WhenReady(wake func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.stream.waiting() {
+		wake()
+		return
+	}
+	w.readers = append(w.readers, wake)
+}
+
+// told wakes who waits for an event. The lock is held, and there is one or the
+// watcher has ended.
+func (w *ended) told() {
+	for i, wake := range w.readers {
+		w.readers[i] = nil
+		wake()
+	}
+	w.readers = w.readers[:0]
 }
 
 // notifyWatcher says that a topic changed.
@@ -76,7 +113,7 @@ var _ watcher.NotifyWatcher = (*notifyWatcher)(nil)
 // watchTopic returns a watcher of everything under one topic, with its first event.
 func (h *hub) watchTopic(topics ...topic) *notifyWatcher {
 	w := &notifyWatcher{out: make(chan struct{}, 1)}
-	if w.subscribe(h, w, func() { close(w.out) }, topics...) == nil {
+	if w.subscribe(h, w, events[struct{}](w.out), topics...) == nil {
 		w.notify()
 	}
 	return w
@@ -97,11 +134,17 @@ func (w *notifyWatcher) needs() bool              { return false }
 func (w *notifyWatcher) notify() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.leave()
+}
+
+// leave is notify with the lock held.
+func (w *notifyWatcher) leave() {
 	if w.over {
 		return
 	}
 	select {
 	case w.out <- struct{}{}:
+		w.told()
 	default:
 	}
 }
@@ -185,7 +228,7 @@ func (m *Machine) WatchParts(ctx context.Context, parts Part) (watcher.NotifyWat
 	key := m.st.key(machinesC, m.id)
 	w := &partWatcher{mask: parts}
 	w.out = make(chan struct{}, 1)
-	err := w.subscribe(m.st.c.hub, w, func() { close(w.out) }, topic{collection: key.Collection, id: key.ID})
+	err := w.subscribe(m.st.c.hub, w, events[struct{}](w.out), topic{collection: key.Collection, id: key.ID})
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
@@ -243,12 +286,8 @@ func (w *partWatcher) apply(e *event) {
 	}
 	changed := w.last == nil || e.parts == nil || e.parts.differ(w.last, w.mask)
 	w.last, w.lastRev = e.parts, e.rev
-	if !changed {
-		return
-	}
-	select {
-	case w.out <- struct{}{}:
-	default:
+	if changed {
+		w.leave()
 	}
 }
 

@@ -19,7 +19,7 @@ type retryWatcher struct {
 func (ms *Machines) WatchRetries() watcher.NotifyWatcher {
 	w := &retryWatcher{asked: map[store.Key]time.Time{}}
 	w.out = make(chan struct{}, 1)
-	if w.subscribe(ms.st.c.hub, w, func() { close(w.out) }, machinesTopic(ms.st.modelUUID, "")) == nil {
+	if w.subscribe(ms.st.c.hub, w, events[struct{}](w.out), machinesTopic(ms.st.modelUUID, "")) == nil {
 		w.notify()
 	}
 	return w

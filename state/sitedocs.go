@@ -102,7 +102,7 @@ func (s *SiteDocs) SetKeys(keys *hostkey.Ring) { s.c.hostKeys.Store(keys) }
 // later ones those that were written or removed.
 func (s *SiteDocs) Watch(ctx context.Context, collection string) (watcher.StringsWatcher, error) {
 	w := &idsWatcher{out: make(chan []string, 1)}
-	if err := w.subscribe(s.c.hub, w, func() { close(w.out) }, topic{whole: collection}); err != nil {
+	if err := w.subscribe(s.c.hub, w, events[[]string](w.out), topic{whole: collection}); err != nil {
 		return nil, errors.Trace(err)
 	}
 	ids := []string{}
@@ -189,4 +189,5 @@ func (w *idsWatcher) send(ids []string) {
 		}
 	}
 	w.out <- merged // there is room: only this sends, under the lock
+	w.told()
 }

@@ -29,3 +29,15 @@ type StringsWatcher interface {
 	Watcher
 	Changes() <-chan []string
 }
+
+// Waker is a watcher whose reader need not wait in a goroutine of its own.
+type Waker interface {
+	Watcher
+
+	// WhenReady has wake called once, as soon as the channel may have something
+	// for a reader or is closed: at once if that is so already. It may be called
+	// before WhenReady returns, and while the watcher is locked, so it must
+	// neither wait nor call the watcher. The reader has to look again: another one
+	// may have been faster.
+	WhenReady(wake func())
+}

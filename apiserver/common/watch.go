@@ -6,6 +6,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -50,9 +51,63 @@ func Next[T any](ctx context.Context, w watcher.Watcher, changes <-chan T) (T, e
 		if ok {
 			return event, nil
 		}
-		if err := w.Wait(); err != nil {
-			return none, err
-		}
-		return none, ErrStopped
+		return none, whyEnded(w)
 	}
+}
+
+// whyEnded returns the error of a watcher whose channel is closed.
+func whyEnded(w watcher.Watcher) error {
+	if err := w.Wait(); err != nil {
+		return err
+	}
+	return ErrStopped
+}
+
+// Later is Next for a client that waits, which is told as what result makes of the
+// event. It takes a goroutine only if w is no watcher.Waker.
+func Later[T, R any](ctx context.Context, w watcher.Watcher, changes <-chan T, result func(T) R) rpc.Later[R] {
+	return rpc.Later[R]{Pending: &next[T, R]{ctx: ctx, w: w, changes: changes, result: result}}
+}
+
+// next is the next event of a watcher.
+type next[T, R any] struct {
+	ctx     context.Context // of the call
+	w       watcher.Watcher
+	changes <-chan T
+	result  func(T) R
+
+	got   bool // by a goroutine that waited
+	event T
+	err   error
+}
+
+var _ rpc.Pending = (*next[struct{}, rpc.None])(nil)
+
+// Poll implements rpc.Pending.
+func (n *next[T, R]) Poll() (any, bool, error) {
+	if n.got {
+		return n.result(n.event), true, n.err
+	}
+	select {
+	case event, ok := <-n.changes:
+		if !ok {
+			return nil, true, whyEnded(n.w)
+		}
+		return n.result(event), true, nil
+	default:
+		return nil, false, nil
+	}
+}
+
+// Ready implements rpc.Pending.
+func (n *next[T, R]) Ready(wake func()) {
+	if waker, ok := n.w.(watcher.Waker); ok {
+		waker.WhenReady(wake)
+		return
+	}
+	go func() { // ends with the watcher, and so with its connection
+		n.event, n.err = Next(n.ctx, n.w, n.changes)
+		n.got = true
+		wake()
+	}()
 }

@@ -201,3 +201,49 @@ func TestWatchersOfOneConnectionAreBounded(t *testing.T) {
 		t.Errorf("RegisterStrings after one was stopped = %v", err)
 	}
 }
+
+// waking is a fakeWatcher that wakes its reader when told to.
+type waking struct {
+	*fakeWatcher[[]string]
+	wake chan func()
+}
+
+func (w waking) WhenReady(wake func()) { w.wake <- wake }
+
+func TestLaterWaitsForTheNextEvent(t *testing.T) {
+	result := func(names []string) params.StringsWatchResult { return params.StringsWatchResult{Changes: names} }
+	plain, failed := newWatcher[[]string](), errors.New("it broke")
+	wakes := waking{newWatcher[[]string](), make(chan func(), 1)}
+	tests := []struct {
+		name  string
+		w     watcher.StringsWatcher
+		below *fakeWatcher[[]string]
+		wake  func()
+	}{
+		{"with a goroutine", plain, plain, func() {}},
+		{"without", wakes, wakes.fakeWatcher, func() { (<-wakes.wake)() }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := common.Later(t.Context(), test.w, test.w.Changes(), result)
+			if got, done, err := p.Poll(); done {
+				t.Fatalf("Poll without an event = %v, %v", got, err)
+			}
+			woken := make(chan struct{})
+			p.Ready(func() { close(woken) })
+			test.below.changes <- []string{"a"}
+			test.wake()
+			<-woken
+			got, done, err := p.Poll()
+			if r, ok := got.(params.StringsWatchResult); !done || err != nil || !ok || !slices.Equal(r.Changes, []string{"a"}) {
+				t.Errorf("Poll = %v, %v, %v, want the event", got, done, err)
+			}
+			test.below.err = failed
+			test.below.Kill()
+			p = common.Later(t.Context(), test.w, test.w.Changes(), result)
+			if _, done, err := p.Poll(); !done || !errors.Is(err, failed) {
+				t.Errorf("Poll of a watcher that has failed = %v, %v, want its error", done, err)
+			}
+		})
+	}
+}

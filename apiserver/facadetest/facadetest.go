@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -125,6 +126,18 @@ func Connect(t testing.TB, who Caller) common.Connection {
 	return common.Connection{
 		Auth: who, Resources: r, Presence: Gone{}, Sessions: &Sessions{}, Version: "2.0.0", Schema: schema,
 		MediaURL: func(context.Context) (string, error) { return "https://media.test/installer", nil },
+	}
+}
+
+// Await waits for a result as a connection does.
+func Await(p rpc.Pending) (any, error) {
+	for {
+		if result, done, err := p.Poll(); done {
+			return result, err
+		}
+		woken := make(chan struct{})
+		p.Ready(func() { close(woken) })
+		<-woken
 	}
 }
 

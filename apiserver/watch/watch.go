@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-project/slipway/apiserver/common"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -45,12 +46,11 @@ func NewNotifyWatcher(c common.Connection) (*NotifyWatcher, error) {
 }
 
 // Next returns when something has changed since the last event.
-func (n *NotifyWatcher) Next(ctx context.Context) error {
+func (n *NotifyWatcher) Next(ctx context.Context) (rpc.Later[rpc.None], error) {
 	if n.w == nil {
-		return common.ErrStopped
+		return rpc.Later[rpc.None]{}, common.ErrStopped
 	}
-	_, err := common.Next(ctx, n.w, n.w.Changes())
-	return err
+	return common.Later(ctx, n.w, n.w.Changes(), func(struct{}) rpc.None { return rpc.None{} }), nil
 }
 
 // Stop ends the watcher and any Next that waits.
@@ -76,12 +76,13 @@ func NewStringsWatcher(c common.Connection) (*StringsWatcher, error) {
 }
 
 // Next returns what has changed since the last event, once something has.
-func (s *StringsWatcher) Next(ctx context.Context) (params.StringsWatchResult, error) {
+func (s *StringsWatcher) Next(ctx context.Context) (rpc.Later[params.StringsWatchResult], error) {
 	if s.w == nil {
-		return params.StringsWatchResult{}, common.ErrStopped
+		return rpc.Later[params.StringsWatchResult]{}, common.ErrStopped
 	}
-	changes, err := common.Next(ctx, s.w, s.w.Changes())
-	return params.StringsWatchResult{Changes: changes}, err
+	return common.Later(ctx, s.w, s.w.Changes(), func(changes []string) params.StringsWatchResult {
+		return params.StringsWatchResult{Changes: changes}
+	}), nil
 }
 
 // Stop ends the watcher and any Next that waits.

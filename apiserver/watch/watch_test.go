@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/facadetest"
 	"github.com/slipway-project/slipway/apiserver/watch"
 	"github.com/slipway-project/slipway/params"
+	"github.com/slipway-project/slipway/rpc"
 )
 
 // events is a watcher whose events a test sends.
@@ -47,6 +48,18 @@ type opened struct {
 	stop func() error
 }
 
+// next returns a function that waits for what a call promises.
+func next[R any](call func(context.Context) (rpc.Later[R], error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		later, err := call(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = facadetest.Await(later)
+		return err
+	}
+}
+
 func open(c common.Connection, facade string) (opened, error) {
 	switch facade {
 	case "NotifyWatcher":
@@ -54,13 +67,13 @@ func open(c common.Connection, facade string) (opened, error) {
 		if err != nil {
 			return opened{}, err
 		}
-		return opened{w.Next, w.Stop}, nil
+		return opened{next(w.Next), w.Stop}, nil
 	case "StringsWatcher":
 		w, err := watch.NewStringsWatcher(c)
 		if err != nil {
 			return opened{}, err
 		}
-		return opened{func(ctx context.Context) error { _, err := w.Next(ctx); return err }, w.Stop}, nil
+		return opened{next(w.Next), w.Stop}, nil
 	}
 	w, err := watch.NewAllWatcher(c)
 	if err != nil {
