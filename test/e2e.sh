@@ -14,6 +14,7 @@ parts=(
 	"thread -"
 	"faults -"
 	"histories -"
+	"upgrade -"
 	"mongo -"
 	"ha -"
 	"jsclient -"

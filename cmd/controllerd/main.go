@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ import (
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/notify"
 	"github.com/slipway-project/slipway/internal/site"
 	"github.com/slipway-project/slipway/worker/simulatedhost"
 )
@@ -260,6 +262,10 @@ func (a *app) serve(ctx context.Context, o site.Options, ready func(addr string)
 	}
 	ready(s.Addr())
 	fmt.Fprintf(a.stdout, "ready %s\n", s.Addr())
+	tell(notify.Ready)
+	defer tell(notify.Stopping)
+	alive := time.NewTicker(cmp.Or(notify.Interval(os.Getenv, os.Getpid()), time.Hour))
+	defer alive.Stop()
 	stop := context.AfterFunc(ctx, s.Kill)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
@@ -273,6 +279,15 @@ func (a *app) serve(ctx context.Context, o site.Options, ready func(addr string)
 			return err
 		case <-hangups:
 			s.Reopen()
+		case <-alive.C:
+			tell(notify.Alive)
 		}
+	}
+}
+
+// tell tells the manager of this service, if there is one, how the service is.
+func tell(state string) {
+	if err := notify.Send(os.Getenv, state); err != nil {
+		logger.Warningf("%v", err)
 	}
 }

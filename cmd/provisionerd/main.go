@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/core/tag"
@@ -20,9 +21,12 @@ import (
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/notify"
 	"github.com/slipway-project/slipway/internal/site"
 	"github.com/slipway-project/slipway/worker/lease"
 )
+
+var logger = loggo.GetLogger("slipway.cmd.provisionerd")
 
 func main() { os.Exit(command.Main(run)) }
 
@@ -120,6 +124,9 @@ func runModels(ctx context.Context, o site.ModelsOptions, h site.HostsOptions) e
 	}
 	stop := context.AfterFunc(ctx, w.Kill)
 	defer stop()
+	if err := notify.Send(os.Getenv, notify.Ready); err != nil {
+		logger.Warningf("%v", err)
+	}
 	if o.Only != "" {
 		return errors.Trace(w.Wait())
 	}

@@ -12,7 +12,7 @@ import (
 // tail keeps the end of what is written to it.
 type tail struct{ text []byte }
 
-const tailSize = 4096
+const tailSize = 64 << 10 // bytes: enough for the traces of a panic
 
 // Write implements io.Writer. It never fails.
 func (t *tail) Write(b []byte) (int, error) {
@@ -23,10 +23,17 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line returns the last line, shortened, behind a colon; empty if there is none.
+// line returns the line that says most, shortened, behind a colon: the last one
+// that tells of an error or a panic, or else the last one. It is empty if there is
+// none.
 func (t *tail) line() string {
-	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
-	last := strings.TrimSpace(strings.ToValidUTF8(lines[len(lines)-1], ""))
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.text), "")), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	for _, line := range lines {
+		if strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			last = strings.TrimSpace(line)
+		}
+	}
 	if last == "" {
 		return ""
 	}
