@@ -26,7 +26,13 @@ const (
 
 	oldestWire   = 8  // MongoDB 4.2: change streams and transactions over all collections
 	snapshotWire = 13 // MongoDB 5.0: snapshot reads outside transactions
-	dialTimeout  = 10 * time.Second
+	dialTimeout  = 10 * time.Second       // for the first session
+	dialPause    = 100 * time.Millisecond // before it is tried again
+
+	// connectTimeout is for one connection and its handshake. The driver looks at
+	// all servers at once, and not again before each has answered or failed: so it
+	// bounds for how long a silent one hides a new primary.
+	connectTimeout = 4 * time.Second
 )
 
 // majority is the write concern of everything that is written.
@@ -63,7 +69,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &wire.Dialer{TLS: secure, AppName: "slipway", Timeout: dialTimeout, Dial: c.Dial, WriteLock: c.Lock}
+	dialer := &wire.Dialer{TLS: secure, AppName: "slipway", Timeout: connectTimeout, Dial: c.Dial, WriteLock: c.Lock}
 	version, err := probe(ctx, dialer, t)
 	if err != nil {
 		return nil, err
@@ -141,6 +147,7 @@ func dial(ctx context.Context, d *wire.Dialer, t target, cred credentials) (*mgo
 		Addrs:          t.addrs,
 		Timeout:        max(timeout, time.Millisecond),
 		ReplicaSetName: t.set,
+		FailFast:       true, // or else it sleeps for half a second after each look at the servers
 		DialServer: func(addr *mgo.ServerAddr) (net.Conn, error) {
 			return d.Conn(context.Background(), addr.String()) // bounded by d.Timeout
 		},
@@ -148,7 +155,7 @@ func dial(ctx context.Context, d *wire.Dialer, t target, cred credentials) (*mgo
 	if cred.user != "" {
 		info.Username, info.Password, info.Source, info.Mechanism = cred.user, cred.password, t.authSource, "SCRAM-SHA-1"
 	}
-	session, err := mgo.DialWithInfo(info)
+	session, err := dialUntil(ctx, info, time.Now().Add(info.Timeout))
 	switch {
 	case err == nil:
 		session.SetSafe(nil) // commands carry their write concern themselves
@@ -159,6 +166,25 @@ func dial(ctx context.Context, d *wire.Dialer, t target, cred credentials) (*mgo
 		return nil, errors.NewUnauthorized(nil, fmt.Sprintf("MongoDB refuses user %q: check the credentials file, and that the user may log in by SCRAM-SHA-1 (%v)", cred.user, err))
 	}
 	return nil, errors.Annotatef(err, "cannot find the primary of the replica set at %s", strings.Join(t.addrs, ", "))
+}
+
+// dialUntil dials, again and again while there is no primary: it may be about to be
+// elected.
+func dialUntil(ctx context.Context, info *mgo.DialInfo, deadline time.Time) (*mgo.Session, error) {
+	for {
+		session, err := mgo.DialWithInfo(info)
+		info.Timeout = time.Until(deadline)
+		if err == nil || !isUnreachable(err) || info.Timeout <= dialPause {
+			return session, err
+		}
+		timer := time.NewTimer(dialPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		case <-timer.C:
+		}
+	}
 }
 
 // isUnreachable reports whether the driver has found no primary. It has no

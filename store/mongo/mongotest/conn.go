@@ -176,6 +176,9 @@ func (c *conn) run(cmd bson.D) (bson.D, error) {
 	if err != nil {
 		return c.failed(cmd, err).doc(), nil
 	}
+	if _, multi := cmd.Get("autocommit"); cmd[0].K == "commitTransaction" || cmd[0].K == "update" && !multi {
+		c.server.written.Add(1)
+	}
 	return append(out, bson.E{K: "ok", V: 1.0}), nil
 }
 

@@ -118,15 +118,24 @@ func (s *Server) DropCursors() {
 	clear(s.cursors)
 }
 
-// Harm does damage until done is closed, every 60 to 210 ms, so that clients have
-// the time to come back: elections, cut connections, and faults that strike reads,
-// writes and commits. The dice decide which.
+// healing is how many writes must have succeeded between two strikes of Harm.
+const healing = 5
+
+// Harm does damage until done is closed: elections, cut connections, and faults that
+// strike reads, writes and commits. The dice decide which. It strikes every 60 to
+// 210 ms, but not before clients have come back and written something: on a busy
+// machine they would else get nothing done.
 func (s *Server) Harm(dice *rand.Rand, done <-chan struct{}) {
 	for {
-		select {
-		case <-done:
-			return
-		case <-time.After(time.Duration(60+dice.IntN(150)) * time.Millisecond):
+		written := s.written.Load()
+		pause := time.Duration(60+dice.IntN(150)) * time.Millisecond
+		for healed := false; !healed; healed = s.written.Load() >= written+healing {
+			select {
+			case <-done:
+				return
+			case <-time.After(pause):
+			}
+			pause = 10 * time.Millisecond
 		}
 		command := []string{"update", "commitTransaction", "find", ""}[dice.IntN(4)]
 		switch dice.IntN(6) {

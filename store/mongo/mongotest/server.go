@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -46,6 +47,7 @@ type Server struct {
 	addrs     []string
 	engine    *engine
 	started   time.Time
+	written   atomic.Int64 // writes and commits that have succeeded
 
 	mu        sync.Mutex
 	primary   int // index of a member; -1 while there is none

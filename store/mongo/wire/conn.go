@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -23,6 +24,8 @@ type conn struct {
 	addr     string
 	lastID   uint32 // of requests to the server; used by loop alone
 	answers  chan Message
+	owed     atomic.Bool   // the server owes an answer
+	watch    *time.Timer   // looks at a server that owes one for too long
 	lost     chan struct{} // closed by read when the server's side has ended
 	done     chan struct{} // closed by loop when it ends
 
@@ -42,6 +45,8 @@ func newConn(d *Dialer, addr string, nc net.Conn, br *bufio.Reader) *conn {
 		answers: make(chan Message), lost: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.more.L = &c.mu
+	c.watch = time.AfterFunc(time.Hour, c.wonder)
+	c.watch.Stop()
 	go c.loop()
 	go c.read()
 	return c
@@ -143,13 +148,13 @@ func (c *conn) loop() {
 		if !ok {
 			select {
 			case <-c.lost:
-				c.d.forget(c.addr)
+				c.d.forget()
 			default: // closed by mgo
 			}
 			return
 		}
 		if err := c.serve(m); err != nil {
-			c.d.forget(c.addr)
+			c.d.forget()
 			logger.Debugf("connection to %s ends: %v", c.addr, err)
 			return
 		}
@@ -216,6 +221,12 @@ func (c *conn) exchange(buf []byte, write bool) (bson.Raw, error) {
 		c.d.WriteLock.Lock()
 		defer c.d.WriteLock.Unlock()
 	}
+	c.owed.Store(true)
+	c.watch.Reset(silence)
+	defer func() {
+		c.owed.Store(false)
+		c.watch.Stop()
+	}()
 	if _, err := c.nc.Write(buf); err != nil {
 		return nil, err
 	}
@@ -227,6 +238,16 @@ func (c *conn) exchange(buf []byte, write bool) (bson.Raw, error) {
 		defer c.mu.Unlock()
 		return nil, c.err
 	}
+}
+
+// wonder has a server looked at that has not answered for a while, and goes on to
+// wait.
+func (c *conn) wonder() {
+	if !c.owed.Load() {
+		return
+	}
+	c.d.suspect(c.addr)
+	c.watch.Reset(silence)
 }
 
 // parseAnswer checks a server's answer to request id and returns its document.

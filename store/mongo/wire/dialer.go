@@ -23,6 +23,14 @@ const (
 	// After a lost connection mgo asks for it before every single operation,
 	// for as long as it knows the server.
 	helloFresh = 250 * time.Millisecond
+	// silence is for how long a server may owe an answer before it is looked at:
+	// more than a change stream waits.
+	silence = 2 * time.Second
+	// lookTimeout bounds that look.
+	lookTimeout = 3 * time.Second
+	// shunned is for how long no connection is tried to a server that did not answer:
+	// while the driver waits for one, it sees no other server become primary.
+	shunned = 2 * time.Second
 )
 
 // Dialer opens connections to the servers of one deployment. Set its fields
@@ -41,7 +49,10 @@ type Dialer struct {
 
 	mu      sync.Mutex
 	closed  bool
-	live    map[net.Conn]bool
+	live    map[net.Conn]string  // the address of each connection
+	looks   map[string]func()    // cancels the look at a server, by its address
+	looking sync.WaitGroup       // for all looks
+	silent  map[string]time.Time // since when servers are, that did not answer the last time
 	cursors map[cursorKey]string // the namespace of each open cursor
 	hellos  map[string]helloEntry
 	lastErr error // of the latest attempt to connect; nil after a success
@@ -78,14 +89,21 @@ func (d *Dialer) Probe(ctx context.Context, addr string) (Hello, error) {
 	return parseHello(doc), nil
 }
 
+// errSilent says that a server did not answer a moment ago.
+const errSilent = errors.ConstError("the server is silent")
+
 // Conn opens a connection for mgo. Below wire version 6 (MongoDB 3.6) it is
-// not translated.
+// not translated. It fails at once for a server that was silent a moment ago.
 func (d *Dialer) Conn(ctx context.Context, addr string) (net.Conn, error) {
+	if d.shuns(addr) {
+		return nil, errors.Annotatef(errSilent, "cannot connect to %s", addr)
+	}
 	nc, br, doc, err := d.connect(ctx, addr)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lastErr = err
 	if err != nil {
+		d.shun(addr, err)
 		return nil, err
 	}
 	if d.closed {
@@ -93,14 +111,37 @@ func (d *Dialer) Conn(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	if d.live == nil {
-		d.live = map[net.Conn]bool{}
+		d.live = map[net.Conn]string{}
 	}
-	d.live[nc] = true
+	d.live[nc] = addr
 	d.keepHello(addr, doc)
 	if parseHello(doc).MaxWireVersion < oldestMsg {
 		return &rawConn{Conn: nc, d: d, br: br}, nil
 	}
 	return newConn(d, addr, nc, br), nil
+}
+
+// shun has no connection tried to a server for a while, if err says that it did not
+// answer in time. The caller holds d.mu.
+func (d *Dialer) shun(addr string, err error) {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	if d.silent == nil {
+		d.silent = map[string]time.Time{}
+	}
+	d.silent[addr] = time.Now()
+}
+
+func (d *Dialer) shuns(addr string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since, ok := d.silent[addr]
+	if ok && time.Since(since) >= shunned {
+		delete(d.silent, addr)
+		ok = false
+	}
+	return ok
 }
 
 // LastError returns why the latest attempt to connect failed, or nil if it did
@@ -117,11 +158,52 @@ func (d *Dialer) Close() error {
 	d.closed = true
 	live := d.live
 	d.live = nil
+	for _, cancel := range d.looks {
+		cancel()
+	}
 	d.mu.Unlock()
 	for nc := range live {
 		nc.Close()
 	}
+	d.looking.Wait()
 	return nil
+}
+
+// suspect looks at a server that owes somebody an answer. If it does not even
+// shake hands, all connections to it are ended: who waits then asks another
+// server, where he would have waited for as long as his deadline allows. A server
+// that is only slow is left alone.
+func (d *Dialer) suspect(addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.looks[addr] != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	if d.looks == nil {
+		d.looks = map[string]func(){}
+	}
+	d.looks[addr] = cancel
+	d.looking.Go(func() {
+		defer cancel()
+		_, err := d.Probe(ctx, addr)
+		d.mu.Lock()
+		delete(d.looks, addr)
+		d.shun(addr, err)
+		var dead []net.Conn
+		for nc, its := range d.live {
+			if err != nil && its == addr {
+				dead = append(dead, nc)
+			}
+		}
+		d.mu.Unlock()
+		if len(dead) > 0 {
+			logger.Warningf("%s does not answer, giving up %d connections to it: %v", addr, len(dead), err)
+		}
+		for _, nc := range dead {
+			nc.Close()
+		}
+	})
 }
 
 // connect opens a connection and shakes hands; doc is the server's answer.
@@ -139,8 +221,8 @@ func (d *Dialer) connect(ctx context.Context, addr string) (net.Conn, *bufio.Rea
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	br := bufio.NewReaderSize(nc, 16<<10)
 	doc, err := d.handshake(nc, br)
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() {
+		err = ctx.Err() // whatever came of the connection then
 	}
 	if err != nil {
 		nc.Close()
@@ -259,11 +341,12 @@ func (d *Dialer) hello(addr string) bson.Raw {
 	return nil
 }
 
-// forget drops what is known of addr.
-func (d *Dialer) forget(addr string) {
+// forget drops what servers said of themselves: when a connection has ended, or a
+// primary is none any more, what the others said is out of date as well.
+func (d *Dialer) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.hellos, addr)
+	clear(d.hellos)
 }
 
 // gone notes that a connection has ended.
