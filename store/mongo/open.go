@@ -24,8 +24,8 @@ const (
 	format = 1 // of the documents; raised by changes that older programs cannot read
 	metaID = "store"
 
-	oldestWire   = 8  // MongoDB 4.2: change streams and transactions over all collections
-	snapshotWire = 13 // MongoDB 5.0: snapshot reads outside transactions
+	oldestWire   = 8                      // MongoDB 4.2: change streams and transactions over all collections
+	snapshotWire = 13                     // MongoDB 5.0: snapshot reads outside transactions
 	dialTimeout  = 10 * time.Second       // for the first session
 	dialPause    = 100 * time.Millisecond // before it is tried again
 
