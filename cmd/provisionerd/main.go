@@ -67,6 +67,7 @@ func (a *app) modelCommand() *cobra.Command {
 	o := site.ModelsOptions{}
 	var lxdSocket, lxdAgent string
 	var h site.HostsOptions
+	var metal ironicFlags
 	c := &cobra.Command{
 		Use:   "model",
 		Short: "Run the provisioners of all models, or of one",
@@ -78,7 +79,9 @@ until it is stopped; a controller that is away is waited for.
 The first identity is DIR/agents/machine-0.yaml of the controller's data
 directory; "slipway add-worker NAME --out FILE" makes others. Of several that run
 at a time, one cares for each model, and the others stand by.`,
-		Example: `  provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml`,
+		Example: `  provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml
+  provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml --ironic https://ironic.example.com:6385/v1 \
+    --ironic-ca-file /etc/slipway/ironic-ca.pem --ironic-credentials-file /etc/slipway/ironic`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.AgentFile == "" {
 				return command.Usagef("no agent file named: give --agent-file FILE")
@@ -95,6 +98,10 @@ at a time, one cares for each model, and the others stand by.`,
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
+			var err error
+			if h.Ironic, err = metal.read(); err != nil {
+				return err
+			}
 			o.Registry = all.Registry(all.Backends{LXD: lxd.Local(lxdSocket, lxdAgent)})
 			h.AgentFile, h.Lease = o.AgentFile, o.Lease
 			return runModels(cmd.Context(), o, h)
@@ -103,7 +110,7 @@ at a time, one cares for each model, and the others stand by.`,
 	c.Flags().StringVar(&o.AgentFile, "agent-file", "", "identity to log in with (required)")
 	c.Flags().StringVar(&o.Only, "model", "", "UUID of the only model to care for")
 	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
-	c.Flags().StringVar(&h.Ironic.Endpoint, "ironic", "", "URL of an Ironic that drives bare-metal hosts, such as http://127.0.0.1:6385/v1; empty means that BMCs are spoken to directly")
+	metal.add(c.Flags())
 	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 10s to 1h")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")

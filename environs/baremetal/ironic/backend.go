@@ -41,8 +41,11 @@ type Config struct {
 	Endpoint string // e.g. "http://127.0.0.1:6385/v1"; required
 	// Username and Password are for HTTP basic authentication; empty: none.
 	Username, Password string
-	CABundle           string // PEM; empty: the operating system's authorities
-	SkipVerify         bool   // accept any certificate
+	// Token returns the token to send as X-Auth-Token, for each request anew; nil:
+	// none. A proxy before Ironic may want one, without there being a Keystone.
+	Token      func() (string, error)
+	CABundle   string // PEM; empty: the operating system's authorities
+	SkipVerify bool   // accept any certificate
 
 	// DeployKernel, DeployRamdisk and DeployISO are URLs of Ironic's agent. They
 	// may be empty if Ironic's own configuration has them.
@@ -70,6 +73,9 @@ func (c Config) Validate() error {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errors.NewNotValid(nil, "Ironic endpoint is not a URL such as http://192.0.2.1:6385/v1")
+	}
+	if c.Username != "" && c.Token != nil {
+		return errors.NewNotValid(nil, "Ironic takes a user name or a token, not both")
 	}
 	if (c.Username == "") != (c.Password == "") {
 		return errors.NewNotValid(nil, "Ironic user name and password go together")
@@ -141,7 +147,11 @@ func New(c Config) (*Backend, error) {
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(c.CABundle))
 	}
-	client.ProviderClient.HTTPClient = http.Client{Transport: bounded{transport}, Timeout: c.RequestTimeout}
+	var way http.RoundTripper = bounded{transport}
+	if c.Token != nil {
+		way = tokened{way, c.Token}
+	}
+	client.ProviderClient.HTTPClient = http.Client{Transport: way, Timeout: c.RequestTimeout}
 	return &Backend{config: c, client: client, http: transport, power: make(map[string]*powerCommand)}, nil
 }
 
@@ -287,4 +297,21 @@ func (p *hostProvisioner) IsReady() (bool, error) {
 		return false, nil
 	}
 	return len(answer.Drivers) > 0, nil
+}
+
+// tokened sends a token with each request.
+type tokened struct {
+	next  http.RoundTripper
+	token func() (string, error)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t tokened) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := t.token()
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot get the token for Ironic")
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Auth-Token", token)
+	return t.next.RoundTrip(r)
 }
