@@ -88,3 +88,58 @@ func TestEveryCaseIsShown(t *testing.T) {
 		t.Errorf("%d cases in the index, want all of them", len(index))
 	}
 }
+
+// TestTheIndexOfProvisionerIsPlayed holds the methods of Provisioner(3) to their index:
+// each has the shape and the callers that it says, and is called in a case of the
+// conformance tables.
+func TestTheIndexOfProvisionerIsPlayed(t *testing.T) {
+	callers := make(map[string][]string) // by method
+	for _, who := range []string{"agent", "manager"} {
+		for name := range callable(t, who) {
+			if method, ok := strings.CutPrefix(name, "Provisioner(3)."); ok {
+				callers[method] = append(callers[method], who)
+			}
+		}
+	}
+	facades, err := os.ReadFile("testdata/facades.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(facades), "\nProvisioner(3)")
+	_, section, _ = strings.Cut(section, "\n")
+	var lines []string
+	for line := range strings.Lines(section) {
+		shape, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "\t")
+		if !ok {
+			break
+		}
+		method, _, _ := strings.Cut(shape, "(")
+		lines = append(lines, shape+": "+strings.Join(callers[method], " "))
+	}
+	index, err := os.ReadFile("testdata/provisioner.index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(string(index), "\n")
+	if got := strings.Join(lines, "\n") + "\n"; got != want {
+		t.Errorf("the methods are\n%s\nand the index says\n%s", got, want)
+	}
+	var tables strings.Builder
+	files, err := filepath.Glob("testdata/conformance/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables.Write(text)
+	}
+	for _, line := range lines {
+		method, _, _ := strings.Cut(line, "(")
+		if !regexp.MustCompile(`(?m)^` + method + `\b`).MatchString(tables.String()) {
+			t.Errorf("%s is called in no case of the conformance tables", method)
+		}
+	}
+}

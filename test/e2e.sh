@@ -18,6 +18,7 @@ parts=(
 	"mongo -"
 	"ha -"
 	"jsclient -"
+	"wire -"
 	"userdata cloud-init python3"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools debootstrap"
 )
