@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/hosts"
+	apipoller "github.com/slipway-project/slipway/api/instancepoller"
 	"github.com/slipway-project/slipway/api/modelworkers"
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/api/singular"
@@ -160,7 +161,7 @@ func (m *Models) open(info api.Info, controllerUUID string) (worker.Worker, erro
 			return New(Config{
 				API: apiprovisioner.New(conn), Registry: m.cfg.Registry,
 				ModelUUID: info.ModelUUID, ControllerUUID: controllerUUID, Epoch: t.Epoch,
-				Hosts: hosts.New(conn),
+				Hosts: hosts.New(conn), Instances: apipoller.New(conn),
 			})
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/watcher"
+	"github.com/slipway-project/slipway/worker/instancepoller"
 )
 
 var logger = loggo.GetLogger("slipway.worker.provisioner")
@@ -27,6 +28,10 @@ type Config struct {
 	// Hosts are the site's bare-metal hosts, for models whose machines are some;
 	// nil means none.
 	Hosts environs.HostPool
+
+	// Instances is whom to tell what becomes of instances that run; nil means that
+	// nobody wants to know. It is not used with Host.
+	Instances instancepoller.API
 
 	// Host is the machine whose containers are cared for; nil means the
 	// top-level machines of the model.
@@ -184,7 +189,27 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 			return p.cfg.API.WatchContainers(ctx, h.ID, string(h.Type))
 		}
 	}
+	if h := p.cfg.Host; h == nil && p.cfg.Instances != nil {
+		if err := p.watchInstances(environ, cfg.owner); err != nil {
+			return environ, nil, errors.Trace(err)
+		}
+	}
 	return environ, newTask(cfg), nil
+}
+
+// watchInstances has the controller told what becomes of instances, until the
+// provisioner stops.
+func (p *Provisioner) watchInstances(environ environs.Environ, owner environs.Owner) error {
+	w, err := instancepoller.New(instancepoller.Config{API: p.cfg.Instances, Lister: environ, Owner: owner})
+	if err != nil {
+		return errors.Trace(err)
+	}
+	p.tomb.Go(func() error {
+		<-p.tomb.Dying()
+		w.Kill()
+		return errors.Trace(w.Wait())
+	})
+	return nil
 }
 
 // open opens the environ, or has it take in another configuration. It returns
