@@ -111,6 +111,7 @@ addresses simulated://NAME exist in this process only.`,
 	c.Flags().BoolVar(&o.fast, "fast", false, "make every simulated delay zero")
 	c.Flags().StringVar(&o.lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&o.lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
+	c.Flags().StringVar(&o.lxdBridge, "lxd-bridge", "", "network interface, such as lxdbr0, at whose address containers reach the controller over their own network")
 	serveFlags(c, &o.site)
 	return c
 }
@@ -120,14 +121,20 @@ type devOptions struct {
 	listen, provider    string
 	fast                bool
 	lxdSocket, lxdAgent string
+	lxdBridge           string
 	site                site.Options
 }
 
 // dev runs a whole site until ctx is done.
 func (a *app) dev(ctx context.Context, o devOptions) error {
 	dir := site.Dir(a.dataDir)
-	err := site.Bootstrap(ctx, site.BootstrapOptions{
+	also, model, err := bridge(o.lxdBridge)
+	if err != nil {
+		return err
+	}
+	err = site.Bootstrap(ctx, site.BootstrapOptions{
 		Dir: dir, Name: "slipway-dev", Listen: o.listen, Provider: o.provider, Registry: all.Registry(all.Backends{}),
+		ModelConfig: model,
 	})
 	if err != nil && !errors.Is(err, errors.AlreadyExists) {
 		return err
@@ -144,7 +151,7 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 	}
 	defer rack.Close()
 	serve := o.site
-	serve.Dir, serve.Listen, serve.Worker = dir, o.listen, true
+	serve.Dir, serve.Listen, serve.ListenAlso, serve.Worker = dir, o.listen, also, true
 	if serve.HostAgent = agent; !o.fast {
 		serve.HostDelays = hostDelays()
 	}

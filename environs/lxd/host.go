@@ -75,14 +75,13 @@ func (h *host) describe(ctx context.Context, profiles []string) (hostInfo, error
 
 // explain adds to a failed call which server it was, and what to do about it.
 func (h *host) explain(err error) error {
-	err = errors.Annotatef(err, "LXD server %s", h.zone)
 	switch {
 	case errors.Is(err, rest.ErrUnreachable), errors.Is(err, rest.ErrLost):
-		return errors.WithType(errors.WithType(err, environs.ErrZone), environs.ErrBusy)
+		err = errors.WithType(errors.WithType(err, environs.ErrZone), environs.ErrBusy)
 	case errors.Is(err, errors.Unauthorized):
-		return errors.WithType(err, environs.ErrZone)
+		err = errors.WithType(errors.Annotate(err, "it does not trust "+ClientCertKey+" (lxc config trust add)"), environs.ErrZone)
 	}
-	return err
+	return errors.Annotatef(err, "LXD server %s", h.zone)
 }
 
 // hosts are the daemons of a model, in the order of their zones.

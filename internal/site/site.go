@@ -2,9 +2,12 @@ package site
 
 import (
 	"context"
+	stderrors "errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,8 +32,11 @@ type Options struct {
 	Dir      Dir                // required
 	Registry *environs.Registry // required
 	Listen   string             // instead of what the site was prepared with; empty means that
-	Worker   bool               // whether to run the provisioners of all models in this process too
-	Routes   map[string]http.Handler
+	// ListenAlso are more addresses of this machine to serve on, without ports: the
+	// port is that of Listen. They are published as well.
+	ListenAlso []string
+	Worker     bool // whether to run the provisioners of all models in this process too
+	Routes     map[string]http.Handler
 
 	LogsSize int64         // of what is kept of one model's log, in bytes; 0 means 1 GiB
 	LogsAge  time.Duration // of what is kept of logs; 0 means 72 hours
@@ -79,6 +85,7 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 		}
 		settings.Listen = o.Listen
 	}
+	settings.Advertise = slices.Concat(settings.Advertise, o.ListenAlso)
 	s := &Site{}
 	if err := s.start(ctx, o, settings); err != nil {
 		s.stop()
@@ -141,15 +148,19 @@ func (s *Site) start(ctx context.Context, o Options, settings Settings) error {
 	if err := s.openLogs(o, controller); err != nil {
 		return errors.Trace(err)
 	}
+	listener, err := listen(settings.Listen, o.ListenAlso)
+	if err != nil {
+		return listenError(err, strings.Join(slices.Concat([]string{settings.Listen}, o.ListenAlso), " and "), "--listen")
+	}
 	server, err := apiserver.New(ctx, apiserver.Config{
-		Controller: controller, Listen: settings.Listen,
+		Controller: controller, Listener: listener,
 		Certificate: certs.Certificate, CACert: certs.AuthorityPEM(),
 		Schema:   func(provider string) (config.Schema, error) { return schemaOf(o.Registry, provider) },
 		Observer: s.eyes.observer(), Logs: s.ownLog.logs, Routes: s.routes(o), Installer: installer,
 		ServerID: settings.sharedID(),
 	})
 	if err != nil {
-		return listenError(err, settings.Listen, "--listen")
+		return stderrors.Join(err, listener.Close())
 	}
 	s.address = server.Addr().String()
 	s.add(part{name: "API server", kill: server.Kill, wait: server.Wait, dead: ended(server.Wait)})

@@ -115,7 +115,7 @@ func checkPinned(got []*x509.Certificate, pinned [][]byte) error {
 			return nil
 		}
 	}
-	return errors.New("the LXD server's certificate is not one of those known")
+	return errors.New("the LXD server's certificate is not one of those known (lxd-server-certs)")
 }
 
 // CloseIdle closes the connections that no call uses.

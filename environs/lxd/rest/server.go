@@ -26,7 +26,7 @@ func (c *Client) Server(ctx context.Context) (Server, error) {
 		return Server{}, err
 	}
 	if out.Auth != "trusted" {
-		return Server{}, errors.WithType(errors.New("LXD does not trust this client's certificate: add it with lxc config trust add"), errors.Unauthorized)
+		return Server{}, errors.WithType(errors.New("LXD does not trust this client's certificate"), errors.Unauthorized)
 	}
 	return out, nil
 }
