@@ -137,6 +137,41 @@ func TestFailedSetUpIsShownAndMended(t *testing.T) {
 	c.until(t, "the container is recorded", func() bool { return c.records["0/lxd/0"].instance != "" })
 }
 
+// What was never started can go, also while the machine cannot be set up or has no
+// LXD at all, and whatever kind of container it is.
+func TestPendingContainersCanGo(t *testing.T) {
+	full := lxdtest.NewServer(t, "base")
+	full.Bare()
+	full.Fail(func(call string) *lxdtest.Failure {
+		if call == "POST /1.0/storage-pools" {
+			return &lxdtest.Failure{Code: 500, Text: "no space left on device"}
+		}
+		return nil
+	})
+	for name, address := range map[string]string{
+		"no LXD": "unix:///nonexistent/socket", "no set-up": full.Address, "all is well": lxdtest.NewServer(t, "base").Address,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newController("0/kvm/0", "0/kvm/1", "0/lxd/0")
+			start(t, configFor(t, c, address))
+			c.until(t, "what the host can hold is told", func() bool { return c.told })
+			c.change("0/kvm/0", func(r *record) { r.life = life.Dying })
+			c.until(t, "0/kvm/0 is gone", func() bool { return c.records["0/kvm/0"] == nil })
+			c.change("0/lxd/0", func(r *record) { r.life = life.Dead })
+			c.until(t, "0/lxd/0 is gone", func() bool { return c.records["0/lxd/0"] == nil })
+			c.change("0/kvm/1", func(r *record) { r.instance = "somebody's" })
+			c.change("0/kvm/1", func(r *record) { r.life = life.Dying })
+			c.change("0/kvm/2", func(r *record) { r.life = life.Dying })
+			c.until(t, "0/kvm/2 is gone", func() bool { return c.records["0/kvm/2"] == nil })
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.records["0/kvm/1"] == nil {
+				t.Error("a container that was started is not recorded any more")
+			}
+		})
+	}
+}
+
 // On a server that others use too, and that may even hold the host itself,
 // nothing but the host's own containers is seen.
 func TestOnlyOwnContainersAreSeen(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -45,6 +46,14 @@ type record struct {
 	status   status.Info // of the instance
 }
 
+// typed is a watcher of containers of one type; empty means any.
+type typed struct {
+	*feed[[]string]
+	typ string
+}
+
+func (w typed) sees(id string) bool { return w.typ == "" || strings.Contains(id, "/"+w.typ+"/") }
+
 // controller is a controller with one machine that holds containers. Calls that
 // a host's provisioner must not make panic, since the interface is nil.
 type controller struct {
@@ -54,7 +63,7 @@ type controller struct {
 	supported []string
 	told      bool // whether supported has been told
 	records   map[string]*record
-	watchers  []*feed[[]string]
+	watchers  []typed
 	changed   chan struct{}
 }
 
@@ -101,7 +110,9 @@ func (c *controller) change(id string, f func(r *record)) {
 	}
 	f(c.records[id])
 	for _, w := range c.watchers {
-		w.ch <- []string{id}
+		if w.sees(id) {
+			w.ch <- []string{id}
+		}
 	}
 }
 
@@ -117,15 +128,20 @@ func (c *controller) WatchContainers(_ context.Context, host, typ string) (watch
 	if host != "0" || typ != "lxd" {
 		return nil, errors.Unauthorizedf("containers %s of machine %s", typ, host)
 	}
-	return c.WatchAllContainers(context.Background(), host)
+	return c.watch(typ), nil
 }
 
 func (c *controller) WatchAllContainers(context.Context, string) (watcher.StringsWatcher, error) {
+	return c.watch(""), nil
+}
+
+func (c *controller) watch(typ string) typed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := newFeed(slices.Sorted(maps.Keys(c.records)))
+	w := typed{typ: typ}
+	w.feed = newFeed(slices.DeleteFunc(slices.Sorted(maps.Keys(c.records)), func(id string) bool { return !w.sees(id) }))
 	c.watchers = append(c.watchers, w)
-	return w, nil
+	return w
 }
 
 func (c *controller) WatchModelConfig(context.Context) (watcher.NotifyWatcher, error) {
@@ -225,6 +241,10 @@ func (c *controller) SetInstanceStatus(_ context.Context, set ...apiprovisioner.
 		errs[i] = one[0]
 	}
 	return errs, nil
+}
+
+func (c *controller) EnsureDead(_ context.Context, ids ...string) ([]error, error) {
+	return eachError(c, ids, func(r *record) error { r.life = life.Dead; return nil })
 }
 
 func (c *controller) Remove(_ context.Context, ids ...string) ([]error, error) {

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/juju/errors"
@@ -10,6 +11,7 @@ import (
 
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs/lxd"
@@ -96,13 +98,64 @@ func (w *Worker) loop() error {
 	if err != nil {
 		return w.ended(err)
 	}
-	if !usable {
-		<-w.tomb.Dying() // the next connection looks again
-		return tomb.ErrDying
+	all, err := w.cfg.API.WatchAllContainers(ctx, w.cfg.MachineID)
+	if err != nil {
+		return w.ended(errors.Annotate(err, "cannot watch containers"))
 	}
-	if err := w.awaitFirst(ctx); err != nil {
-		return w.ended(err)
+	defer func() {
+		all.Kill()
+		_ = all.Wait() // its end is no news
+	}()
+	return w.ended(w.attend(ctx, usable, all))
+}
+
+// attend sees to the containers for as long as the worker lives. Once one has been
+// asked for and the machine is set up, a provisioner does; until then, and for
+// containers that this machine cannot hold, those that are to go are removed.
+func (w *Worker) attend(ctx context.Context, usable bool, all watcher.StringsWatcher) error {
+	var again <-chan time.Time
+	var waiting []string
+	var ended chan error // the provisioner's; nil before it has been started
+	for failures := 0; ; {
+		select {
+		case <-w.tomb.Dying():
+			return tomb.ErrDying
+		case err := <-ended:
+			return errors.Annotate(err, "cannot go on provisioning containers")
+		case ids, ok := <-all.Changes():
+			if !ok {
+				return errors.Annotate(all.Wait(), "cannot watch containers")
+			}
+			left, err := w.endPending(ctx, slices.DeleteFunc(slices.Concat(waiting, ids), func(id string) bool {
+				return ended != nil && tag.ContainerType(id) == container.LXD
+			}))
+			if err != nil {
+				return err
+			}
+			waiting = slices.DeleteFunc(left, func(id string) bool { return tag.ContainerType(id) != container.LXD })
+		case <-again:
+		}
+		if ended != nil || !usable || len(waiting) == 0 {
+			continue // the next connection looks again what the machine can hold
+		}
+		err := lxd.SetUp(ctx, w.address())
+		if err == nil {
+			if ended, err = w.provision(); err != nil {
+				return err
+			}
+			again, waiting = nil, nil
+			continue
+		}
+		failures++
+		pause := w.cfg.Backoff.Delay(failures)
+		again = time.After(pause)
+		w.complain(ctx, waiting, err, failures, time.Now().Add(pause))
 	}
+}
+
+// provision starts the provisioner. It ends with the worker; why it ends before
+// is told on the channel.
+func (w *Worker) provision() (chan error, error) {
 	p, err := provisioner.New(provisioner.Config{
 		API:            hostAPI{API: w.cfg.API, host: w.cfg.MachineID, addresses: w.cfg.Addresses},
 		Registry:       providers{w.cfg},
@@ -110,18 +163,67 @@ func (w *Worker) loop() error {
 		ControllerUUID: w.cfg.ControllerUUID,
 	})
 	if err != nil {
-		return errors.Trace(err)
+		return nil, errors.Trace(err)
 	}
 	w.tomb.Go(func() error {
 		<-w.tomb.Dying()
 		p.Kill()
 		return nil
 	})
-	err = p.Wait()
-	if err == nil && w.tomb.Alive() {
-		err = errors.New("it stopped without being asked to")
+	ended := make(chan error, 1)
+	w.tomb.Go(func() error {
+		err := p.Wait()
+		if err == nil {
+			err = errors.New("it stopped without being asked to")
+		}
+		ended <- err
+		return nil
+	})
+	return ended, nil
+}
+
+// endPending removes those of the containers that are to go and were never
+// recorded as started, as long as no provisioner does. It returns the others. One
+// that was started all the same is found by its marks when there is a provisioner.
+func (w *Worker) endPending(ctx context.Context, ids []string) ([]string, error) {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	return w.ended(errors.Annotate(err, "cannot go on provisioning containers"))
+	lives, err := w.cfg.API.Life(ctx, ids...)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot ask for containers")
+	}
+	instances, err := w.cfg.API.InstanceID(ctx, ids...)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot ask for containers")
+	}
+	var left, gone []string
+	for i, id := range ids {
+		switch {
+		case lives[i].Err != nil: // it has been removed
+		case lives[i].Value != life.Alive && errors.Is(instances[i].Err, errors.NotProvisioned):
+			gone = append(gone, id)
+		default:
+			left = append(left, id)
+		}
+	}
+	if len(gone) == 0 {
+		return left, nil
+	}
+	for _, step := range []func(context.Context, ...string) ([]error, error){w.cfg.API.EnsureDead, w.cfg.API.Remove} {
+		errs, err := step(ctx, gone...)
+		if err != nil {
+			return nil, errors.Annotate(err, "cannot remove containers")
+		}
+		for i, err := range errs {
+			if err != nil {
+				logger.Warningf("cannot remove container %s, which was never started: %v", gone[i], err)
+			}
+		}
+	}
+	return left, nil
 }
 
 // ended returns why the loop cannot go on.
@@ -154,48 +256,6 @@ func (w *Worker) announce(ctx context.Context) (bool, error) {
 	}
 	err := w.cfg.API.SetSupportedContainers(ctx, w.cfg.MachineID, types...)
 	return why == nil, errors.Annotate(err, "cannot tell which containers the machine can hold")
-}
-
-// awaitFirst returns when a container has been asked for and the machine is set
-// up for it.
-func (w *Worker) awaitFirst(ctx context.Context) error {
-	all, err := w.cfg.API.WatchAllContainers(ctx, w.cfg.MachineID)
-	if err != nil {
-		return errors.Annotate(err, "cannot watch containers")
-	}
-	defer func() {
-		all.Kill()
-		_ = all.Wait() // its end is no news
-	}()
-	var again <-chan time.Time
-	var waiting []string
-	for failures := 0; ; {
-		select {
-		case <-w.tomb.Dying():
-			return tomb.ErrDying
-		case ids, ok := <-all.Changes():
-			if !ok {
-				return errors.Annotate(all.Wait(), "cannot watch containers")
-			}
-			for _, id := range ids {
-				if tag.ContainerType(id) == container.LXD {
-					waiting = append(waiting, id)
-				}
-			}
-		case <-again:
-		}
-		if len(waiting) == 0 {
-			continue
-		}
-		err := lxd.SetUp(ctx, w.address())
-		if err == nil {
-			return nil
-		}
-		failures++
-		pause := w.cfg.Backoff.Delay(failures)
-		again = time.After(pause)
-		w.complain(ctx, waiting, err, failures, time.Now().Add(pause))
-	}
 }
 
 // complain has the statuses of waiting containers say that the machine cannot be
