@@ -6,11 +6,13 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/agentfile"
@@ -18,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/internal/testlog"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 )
 
@@ -268,6 +271,43 @@ func TestHalfWrittenAgentFileIsWaitedFor(t *testing.T) {
 				}
 				after(2 * time.Minute)
 				f.wantStatuses(status.Started)
+			})
+		})
+	}
+}
+
+// What keeps an agent from its work for half an hour is said once, in one line.
+func TestTroubleIsSaidInOneLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*fixture)
+		want    string
+	}{
+		"wrong clock": {func(f *fixture) {
+			f.controller.dialErr = errors.WithType(errors.New("certificate has expired or is not yet valid"), api.ErrUntrusted)
+		}, "this machine's clock says"},
+		"half-written file": {func(f *fixture) {
+			if err := os.WriteFile(f.path, []byte("tag: machine-0\npassw"), 0o600); err != nil {
+				f.Fatal(err)
+			}
+		}, "waiting for the agent file"},
+		"full disk": {func(f *fixture) {
+			f.path = "/proc/self/fd/" + fmt.Sprint(f.open(f.path).Fd())
+		}, "cannot"},
+		"refused": {func(f *fixture) { f.controller.dialErr = errors.Unauthorizedf("invalid entity name or password") }, "nothing is cleaned up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := testlog.Capture(t)
+			run(t, c.prepare, func(f *fixture) {
+				after(30 * time.Minute)
+				var said []string
+				for _, e := range log.Entries() {
+					if e.Level >= loggo.WARNING {
+						said = append(said, e.Message)
+					}
+				}
+				if len(said) != 1 || !strings.Contains(said[0], c.want) || strings.Contains(said[0], "\n") {
+					t.Errorf("said %q, want one line with %q", said, c.want)
+				}
 			})
 		})
 	}

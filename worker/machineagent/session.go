@@ -206,7 +206,7 @@ func (s *session) learnAddresses(ctx context.Context) error {
 	file := s.file
 	file.APIAddresses = known
 	if err := agentfile.Write(s.agent.cfg.AgentFile, file); err != nil {
-		logger.Warningf("cannot keep the controllers' new addresses: %v", err)
+		logger.Infof("cannot keep the controllers' new addresses: %v", err)
 		return nil
 	}
 	s.file = file
