@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,4 +115,46 @@ func TestAdmissionEndsAndFailsAsItsListenerDoes(t *testing.T) {
 	if _, err := a.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Accept = %v after Close", err)
 	}
+}
+
+func TestFewNewcomersComputeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(&endless{}, 100)
+		conns := accepted(t, a)
+		var all []*newcomer
+		for range handshakes + 3 {
+			all = append(all, (<-conns).(*newcomer))
+		}
+		var computes atomic.Int64
+		for _, n := range all {
+			go func() {
+				_, _ = computing(&tls.ClientHelloInfo{Conn: n}) // never fails
+				computes.Add(1)
+			}()
+			synctest.Wait()
+		}
+		check := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := int(computes.Load()); got != want {
+				t.Errorf("%s, %d have computed or do, want %d", when, got, want)
+			}
+		}
+		check("at first", handshakes)
+		var buf [1]byte
+		_, _ = all[0].Read(buf[:]) // the peer has gone: it is the wait for it that counts
+		_, _ = all[0].Read(buf[:])
+		check("when one waits for its peer", handshakes+1)
+		arrived(all[1], http.StateClosed)
+		check("when one is gone", handshakes+2)
+		time.Sleep(newcomerTime) // the others count no longer
+		check("when all are silent", handshakes+3)
+		if n := len(a.computing); n != 0 {
+			t.Errorf("%d places among those who compute are taken for ever", n)
+		}
+		a.Close()
+		for range conns {
+		}
+		time.Sleep(2 * newcomerTime) // the timers end
+	})
 }

@@ -245,6 +245,10 @@ func (s *Server) newHTTP() *http.Server {
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			NextProtos: []string{"http/1.1"}, // websockets are not for version 2
+
+			// Replies of a few kilobytes go out with one write from the start on.
+			DynamicRecordSizingDisabled: true,
+			GetConfigForClient:          computing,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 				return s.cfg.Certificate()
 			},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/machiner"
+	"github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
@@ -21,9 +22,29 @@ import (
 type AgentAPI interface {
 	Watch(ctx context.Context) (watcher.NotifyWatcher, error)
 	Life(ctx context.Context) (life.Value, error)
+	Status(ctx context.Context) (status.Status, error)
 	SetAddresses(ctx context.Context, addresses []network.Address) error
 	SetStatus(ctx context.Context, s status.Status, message string, data map[string]any) error
 	EnsureDead(ctx context.Context) error
+}
+
+// agentAPI is an AgentAPI over a connection.
+type agentAPI struct {
+	*machiner.Client
+	machines  *provisioner.Client
+	machineID string
+}
+
+// NewAgentAPI returns what a machine's agent asks, over a connection on which it is
+// logged in.
+func NewAgentAPI(c api.Caller, machineID string) AgentAPI {
+	return agentAPI{machiner.New(c, machineID), provisioner.New(c), machineID}
+}
+
+// Status returns the machine's status.
+func (a agentAPI) Status(ctx context.Context) (status.Status, error) {
+	info, err := api.One(a.machines.Status(ctx, a.machineID))
+	return info.Status, err
 }
 
 // AgentOptions say how agents connect. The zero value is usable.
@@ -63,7 +84,7 @@ func NewAgent(o AgentOptions) AgentFunc {
 			}
 			defer hosting.Wait()
 			defer cancel()
-			return RunAgent(ctx, machiner.New(c, a.MachineID), a)
+			return RunAgent(ctx, NewAgentAPI(c, a.MachineID), a)
 		})
 	}
 }
@@ -124,9 +145,17 @@ func RunAgent(ctx context.Context, facade AgentAPI, a Agent) error {
 	}
 }
 
+// reportStarted reports what an agent knows at its start. One that comes back
+// leaves the status alone: it says since when the machine has been started.
 func reportStarted(ctx context.Context, facade AgentAPI, a Agent) error {
 	if err := facade.SetAddresses(ctx, a.Addresses); err != nil {
 		return errors.Annotate(err, "cannot set addresses")
+	}
+	switch s, err := facade.Status(ctx); {
+	case err != nil:
+		return errors.Annotate(err, "cannot get status")
+	case s == status.Started:
+		return nil
 	}
 	return errors.Annotate(facade.SetStatus(ctx, status.Started, "", nil), "cannot set status")
 }

@@ -28,6 +28,7 @@ type fakeAPI struct {
 	life     life.Value
 	lifeErr  error
 	deathErr error
+	status   status.Status
 	calls    []string
 }
 
@@ -74,6 +75,12 @@ func (f *fakeAPI) SetAddresses(_ context.Context, a []network.Address) error {
 	return nil
 }
 
+func (f *fakeAPI) Status(context.Context) (status.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status, nil
+}
+
 func (f *fakeAPI) SetStatus(_ context.Context, s status.Status, _ string, _ map[string]any) error {
 	f.called(string(s))
 	return nil
@@ -88,6 +95,24 @@ func (f *fakeAPI) EnsureDead(context.Context) error {
 
 func agentOf(machine string) simulated.Agent {
 	return simulated.Agent{MachineID: machine, Nonce: "n", Password: "hush", Addresses: network.NewAddresses("10.0.0.1")}
+}
+
+func TestAgentsThatComeBackLeaveTheirStatusAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for at, want := range map[status.Status]string{status.Started: "", status.Pending: "started", status.Down: "started"} {
+			f := newFakeAPI()
+			f.status = at
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- simulated.RunAgent(ctx, f, agentOf("0")) }()
+			synctest.Wait()
+			if got := f.seen(); slices.Contains(got, "started") != (want != "") {
+				t.Errorf("calls of an agent that finds status %s = %q", at, got)
+			}
+			cancel()
+			<-done
+		}
+	})
 }
 
 func TestAgentsLife(t *testing.T) {

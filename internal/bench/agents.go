@@ -11,7 +11,6 @@ import (
 
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/client"
-	"github.com/slipway-project/slipway/api/machiner"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs/simulated"
 )
@@ -146,7 +145,7 @@ func (f *fleet) start(ctx context.Context, s *site, ids []string) {
 		r := &api.Reconnector{Info: info, Fatal: func(error) bool { return false }}
 		f.all.Go(func() {
 			_ = r.Run(ctx, func(ctx context.Context, c *api.Conn) error { // it ends with ctx
-				return simulated.RunAgent(ctx, reporter{machiner.New(c, id), f}, simulated.Agent{MachineID: id})
+				return simulated.RunAgent(ctx, reporter{simulated.NewAgentAPI(c, id), f}, simulated.Agent{MachineID: id})
 			})
 		})
 	}
@@ -154,6 +153,15 @@ func (f *fleet) start(ctx context.Context, s *site, ids []string) {
 
 // wait waits until all agents have ended.
 func (f *fleet) wait() { f.all.Wait() }
+
+// tell notes that one more agent is at work.
+func (f *fleet) tell() {
+	f.reports.Add(1)
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
 
 // reported waits until there have been so many reports.
 func (f *fleet) reported(ctx context.Context, n int) error {
@@ -169,21 +177,27 @@ func (f *fleet) reported(ctx context.Context, n int) error {
 	}
 }
 
-// reporter tells the fleet when its agent has reported that it has started.
+// reporter tells the fleet when its agent has reported that it has started, or found
+// that this is known.
 type reporter struct {
-	*machiner.Client
+	simulated.AgentAPI
 	fleet *fleet
+}
+
+// Status implements simulated.AgentAPI.
+func (r reporter) Status(ctx context.Context) (status.Status, error) {
+	s, err := r.AgentAPI.Status(ctx)
+	if err == nil && s == status.Started {
+		r.fleet.tell()
+	}
+	return s, err
 }
 
 // SetStatus implements simulated.AgentAPI.
 func (r reporter) SetStatus(ctx context.Context, s status.Status, message string, data map[string]any) error {
-	err := r.Client.SetStatus(ctx, s, message, data)
+	err := r.AgentAPI.SetStatus(ctx, s, message, data)
 	if err == nil && s == status.Started {
-		r.fleet.reports.Add(1)
-		select {
-		case r.fleet.news <- struct{}{}:
-		default:
-		}
+		r.fleet.tell()
 	}
 	return err
 }
