@@ -98,6 +98,7 @@ type killer struct {
 	out    io.Reader    // its console
 	timer  *time.Timer  // ends a machine that hangs
 	writes atomic.Int64 // to the disk until then; 0 while nothing is due
+	timed  atomic.Bool  // whether the timer has ended it
 }
 
 // soon makes it happen: in one of three cases at a random time, else with a random
@@ -148,7 +149,11 @@ func (l *lab) boot(t *testing.T, d *powerloss.Disk, order powerloss.Order, after
 	all := rand.IntN(3) == 0
 	b.gone = d.Cut(func() bool { return !all && rand.IntN(2) == 0 })
 	if b.lost == "" && (!b.checked || b.acks < after) {
-		t.Fatalf("the machine ended by itself, or hung after %d batches: %q", b.acks, b.ignored)
+		how := fmt.Sprintf("ended by itself (%v)", k.cmd.ProcessState)
+		if k.timed.Load() {
+			how = fmt.Sprintf("hung for %v, or was too slow,", bootLimit)
+		}
+		t.Fatalf("the machine %s after %d batches (checked: %v): %q", how, b.acks, b.checked, b.ignored)
 	}
 	t.Logf("%d batches acknowledged, in flight: %v, %d sectors of the disk's cache lost", b.acks, b.inFlight(), b.gone)
 	return b
@@ -170,7 +175,10 @@ func (l *lab) start(t *testing.T, d *powerloss.Disk, order powerloss.Order) (*ki
 	if err := k.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	k.out, k.timer = out, time.AfterFunc(bootLimit, func() { k.cmd.Process.Kill() })
+	k.out, k.timer = out, time.AfterFunc(bootLimit, func() {
+		k.timed.Store(true)
+		k.cmd.Process.Kill()
+	})
 	return k, released
 }
 
