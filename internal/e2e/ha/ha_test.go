@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-project/slipway/api/client"
 	"github.com/slipway-project/slipway/api/modelconfig"
 	"github.com/slipway-project/slipway/api/provisioner"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/watcher"
 )
 
@@ -71,7 +72,7 @@ func TestRestartsOneAfterTheOtherLoseNothing(t *testing.T) {
 		for k, w := range all {
 			before[k] = w.acked.Load()
 		}
-		eventually(t, "every writer goes on", func() bool {
+		harness.Eventually(t, "every writer goes on", func() bool {
 			for k, w := range all {
 				if w.acked.Load() < before[k]+5 {
 					return false
@@ -79,13 +80,14 @@ func TestRestartsOneAfterTheOtherLoseNothing(t *testing.T) {
 			}
 			return true
 		})
-		eventually(t, "both controllers are published", func() bool { return len(c.published(i)) == 2 })
+		harness.Eventually(t, "both controllers are published", func() bool { return len(c.published(i)) == 2 })
 	}
 	moving(0)
 	for round := range 2 {
 		for i, p := range c.procs {
 			began := time.Now()
-			p.restart()
+			p.End()
+			p.Serve()
 			moving(i)
 			t.Logf("round %d: controller %d restarted and everyone went on after %v", round, i, time.Since(began).Round(time.Millisecond))
 		}
@@ -187,7 +189,7 @@ func TestClientsOfAKilledControllerComeBack(t *testing.T) {
 		select {
 		case s := <-f.back:
 			return s
-		case <-time.After(patience):
+		case <-time.After(harness.Patience):
 			t.Fatal("a client is not back")
 			return sighting{}
 		}
@@ -203,7 +205,7 @@ func TestClientsOfAKilledControllerComeBack(t *testing.T) {
 	}
 	command(t, c.env, "slipway", "models") // it hears of both controllers
 	killed := time.Now()
-	c.procs[1].kill()
+	c.procs[1].Kill()
 	var took []time.Duration
 	for _, f := range there {
 		took = append(took, wait(f).at.Sub(killed))
@@ -214,17 +216,15 @@ func TestClientsOfAKilledControllerComeBack(t *testing.T) {
 	if last := took[len(took)-1]; last > late {
 		t.Errorf("the last client was back after %v, want at most %v", last, late)
 	}
-	eventually(t, "the killed controller is no longer published", func() bool {
+	harness.Eventually(t, "the killed controller is no longer published", func() bool {
 		return strings.Join(c.published(0), " ") == c.addrs[0]
 	})
 	t.Logf("its addresses were gone after %v", time.Since(killed).Round(time.Millisecond))
 
-	since := len(c.procs[1].printed())
-	c.procs[1].start()
-	c.procs[1].ready(since)
-	eventually(t, "it is published again", func() bool { return len(c.published(0)) == 2 })
+	c.procs[1].Serve()
+	harness.Eventually(t, "it is published again", func() bool { return len(c.published(0)) == 2 })
 	command(t, c.env, "slipway", "models")
-	c.procs[0].kill() // now the first one, which the operator's files name first
+	c.procs[0].Kill() // now the first one, which the operator's files name first
 	began := time.Now()
 	if out := command(t, c.env, "slipway", "models"); !strings.Contains(out, "watched") {
 		t.Errorf("slipway models printed %q", out)

@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/client"
 	"github.com/slipway-project/slipway/api/modelmanager"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // defaultModel returns the UUID of model default.
@@ -38,7 +39,7 @@ func (c *cluster) defaultModel() string {
 // states returns how many machines of a model are in each state, and how many
 // instances they have, as one controller sees it.
 func (c *cluster) states(model string, through int) (states map[string]int, instances int, err error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), harness.Patience)
 	defer cancel()
 	info := c.infoOf(model, through)
 	info.Addrs = info.Addrs[:1]
@@ -74,7 +75,7 @@ func (c *cluster) started(model string, through, want int) {
 			c.t.Logf("controller %d sees %v, %d instances, %v", through, states, instances, err)
 		}
 	}()
-	eventually(c.t, "every machine is started", func() bool {
+	harness.Eventually(c.t, "every machine is started", func() bool {
 		states, instances, err = c.states(model, through)
 		return err == nil && states["started"] == want && len(states) == 1 && instances == want
 	})
@@ -83,7 +84,7 @@ func (c *cluster) started(model string, through, want int) {
 func TestTheMainJobGoesOnWithoutAController(t *testing.T) {
 	c := newCluster(t)
 	model := c.defaultModel()
-	rack := "http://" + launch(t, "provisionerd", "simrack", "--listen", "127.0.0.1:0", "--data-dir", c.path("rack")).ready(0)
+	rack := "http://" + launch(t, "provisionerd", "simrack", "--listen", "127.0.0.1:0", "--data-dir", c.path("rack")).Ready(0)
 	token, err := os.ReadFile(c.path("rack/rack.token"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,13 +97,11 @@ func TestTheMainJobGoesOnWithoutAController(t *testing.T) {
 
 	command(t, c.env, "slipway", "add-machine", "-n", "16")
 	killed := time.Now()
-	c.procs[0].kill() // the machines are being started
+	c.procs[0].Kill() // the machines are being started
 	c.started(model, 1, 20)
 	t.Logf("20 machines started %v after their controller was killed", time.Since(killed).Round(time.Millisecond))
 
-	since := len(c.procs[0].printed())
-	c.procs[0].start()
-	c.procs[0].ready(since)
+	c.procs[0].Serve()
 	command(t, c.env, "slipway", "add-machine", "-n", "5")
 	c.started(model, 0, 25)
 	c.started(model, 1, 25)

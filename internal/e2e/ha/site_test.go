@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/clientstore"
 	"github.com/slipway-project/slipway/api/modelmanager"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/internal/testport"
 )
 
@@ -20,7 +21,7 @@ type cluster struct {
 	dir   string
 	env   []string // for the operator's commands
 	info  api.Info // of the first user, to the site
-	procs [2]*process
+	procs [2]*harness.Process
 	addrs [2]string
 }
 
@@ -33,13 +34,13 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.WriteFile(pass, []byte("correct horse battery staple\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url := "mongodb://" + launch(t, "mongodouble", "--listen", "127.0.0.1:0").ready(0) + "/slipway?replicaSet=rs0"
+	url := "mongodb://" + launch(t, "mongodouble", "--listen", "127.0.0.1:0").Ready(0) + "/slipway?replicaSet=rs0"
 	command(t, nil, "controllerd", "bootstrap", "--data-dir", first, "--listen", c.addrs[0], "--store", url)
 	command(t, nil, "controllerd", "export-join", "--data-dir", first, "--out", file, "--passphrase-file", pass)
 	command(t, nil, "controllerd", "join", "--data-dir", second, "--store", url, "--join-file", file, "--passphrase-file", pass, "--listen", c.addrs[1])
 	for i, dir := range []string{first, second} {
 		c.procs[i] = launch(t, "controllerd", "run", "--data-dir", dir)
-		c.procs[i].ready(0)
+		c.procs[i].Ready(0)
 	}
 	c.env = []string{"SLIPWAY_DATA=" + filepath.Join(first, "client")}
 	all, err := clientstore.New(filepath.Join(first, "client")).Read()
@@ -78,7 +79,7 @@ func (c *cluster) addModel(name string) string {
 
 // published returns what one controller says about where there are controllers.
 func (c *cluster) published(through int) []string {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), harness.Patience)
 	defer cancel()
 	info := c.info
 	info.Addrs = c.addrs[through : through+1]
