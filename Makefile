@@ -21,7 +21,7 @@ endif
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check linter bench installer-image e2e soak golden fuzz integration notices clean FORCE
+.PHONY: help build dist deb demo test check linter bench installer-image e2e soak golden fuzz integration notices clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ build: $(COMMANDS:%=$(BIN)/%) ## build every command into bin/
 # The Go tool knows best what has to be built anew.
 $(COMMANDS:%=$(BIN)/%): $(BIN)/%: FORCE
 	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/$*
+
+dist: ## build the archives of a release into dist/ (VERSION=, ARCHES=)
+	@packaging/dist.sh dist
+
+deb: ## build Debian packages into dist/ (VERSION=, ARCHES=)
+	@packaging/deb.sh dist
 
 demo: build ## run a whole site with simulated machines and show it (STORE=sqlite|mongo)
 	@test/demo.sh $(STORE)

@@ -59,7 +59,7 @@ func (a *app) root() *cobra.Command {
   controllerd run --data-dir /var/lib/slipway`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", command.LoggingConfig(os.Getenv), "what to log: NAME=LEVEL;...; by default what $SLIPWAY_LOGGING_CONFIG says")
-	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.rotateCACommand(), a.rotateHostKeyCommand(), a.backupCommand(), a.restoreCommand(), a.exportJoinCommand(), a.joinCommand(), a.migrateCommand(), &cobra.Command{
+	root.AddCommand(a.devCommand(), a.bootstrapCommand(), a.runCommand(), a.rotateCACommand(), a.rotateHostKeyCommand(), a.backupCommand(), a.restoreCommand(), a.exportJoinCommand(), a.joinCommand(), a.migrateCommand(), command.Manual(8, os.Getenv), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "controllerd", buildinfo.Version)

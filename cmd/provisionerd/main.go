@@ -52,7 +52,7 @@ func (a *app) root() *cobra.Command {
   provisionerd simrack --listen 127.0.0.1:17071 --data-dir ./rack`,
 	}
 	root.PersistentFlags().StringVar(&a.logging, "logging", command.LoggingConfig(os.Getenv), "what to log: NAME=LEVEL;...; by default what $SLIPWAY_LOGGING_CONFIG says")
-	root.AddCommand(a.modelCommand(), a.machineCommand(), a.simrackCommand(), &cobra.Command{
+	root.AddCommand(a.modelCommand(), a.machineCommand(), a.simrackCommand(), command.Manual(8, os.Getenv), &cobra.Command{
 		Use: "version", Short: "Show the version",
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintln(a.stdout, "provisionerd", buildinfo.Version)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/internal/buildinfo"
+	"github.com/slipway-project/slipway/internal/command"
 )
 
 // The exit codes.
@@ -146,7 +147,7 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 		a.annotateCommand(), a.annotationsCommand(),
 		a.sshKeysCommand(), a.addSSHKeyCommand(), a.removeSSHKeyCommand(),
 		a.imageMetadataCommand(), a.uploadAgentCommand(), a.upgradeAgentsCommand(), a.controllerConfigCommand(),
-		a.versionCommand(),
+		a.versionCommand(), command.Manual(1, a.env),
 	)
 	return root
 }

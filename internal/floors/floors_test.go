@@ -28,7 +28,7 @@ var floors = map[string]int{
 	"internal/doccheck":     9,
 	"internal/atomicfile":   0,
 	"internal/archive":      0,
-	"internal/command":      0,
+	"internal/command":      1,
 	"internal/secret":       0,
 	"internal/hostkey":      1,
 	"internal/history":      1,
