@@ -13,6 +13,7 @@ parts=(
 	"ironic ironic-api ironic-conductor python3-sushy"
 	"thread -"
 	"faults -"
+	"hosts -"
 	"histories -"
 	"upgrade -"
 	"mongo -"

@@ -25,6 +25,10 @@ type HostsOptions struct {
 	// Ironic drives all hosts that are not simulated, if its Endpoint is set.
 	// Otherwise BMCs that speak Redfish are driven by ourselves, and no others.
 	Ironic ironic.Config
+	// CallLimit is longer than any call of a back end takes, and half of how long a
+	// host is left alone by a new process that the last one was at work on; 0 means 2
+	// minutes.
+	CallLimit time.Duration
 	// Simulated describes the rack of hosts with addresses simulated://NAME.
 	Simulated simulated.Options
 	// Silence is how long an installer may be silent before its machine is started
@@ -70,7 +74,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		}
 	}
 	k.Keeper, err = hostkeeper.New(hostkeeper.Config{
-		Info: agent.Info(), Lease: o.Lease, Installer: installer,
+		Info: agent.Info(), Lease: o.Lease, CallLimit: o.CallLimit, Installer: installer,
 		Factory: func(ctx context.Context) provisioner.Factory {
 			own := map[bmc.Family]provisioner.Factory{bmc.FamilySimulated: rack.Factory()}
 			if o.Ironic.Endpoint != "" {

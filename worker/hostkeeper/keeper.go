@@ -33,7 +33,9 @@ type Config struct {
 	// Installer is what the back end has images written by; it is kept up to date while
 	// hosts are cared for. Nil means that there is none.
 	Installer *installs.Installer
-	Lease     time.Duration  // for how long the site is claimed; 0 means lease.DefaultDuration
+	Lease     time.Duration // for how long the site is claimed; 0 means lease.DefaultDuration
+	// CallLimit is longer than any call of the back end takes; see hostmanager.Config.
+	CallLimit time.Duration
 	Backoff   worker.Backoff // between attempts at anything that failed
 }
 
@@ -101,7 +103,7 @@ func (k *Keeper) serve(ctx context.Context, conn *api.Conn) error {
 
 // manage cares for hosts, and follows what their installers report.
 func (k *Keeper) manage(conn *api.Conn) (worker.Worker, error) {
-	m, err := hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), Factory: k.cfg.Factory})
+	m, err := hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), CallLimit: k.cfg.CallLimit, Factory: k.cfg.Factory})
 	if err != nil || k.cfg.Installer == nil {
 		return m, errors.Trace(err)
 	}
