@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/juju/errors"
@@ -166,6 +168,12 @@ func (v hostView) table(w io.Writer) {
 	line("owner", v.Progress.Owner)
 	line("bmc", v.Host.Spec.BMC.Address)
 	line("boot mac", v.Host.Spec.BootMACAddress)
+	labels := v.Host.Metadata.Labels
+	line("zone", labels[zoneLabel])
+	line("tags", strings.Join(slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(t string) bool { return t == zoneLabel }), " "))
+	if v.Host.Spec.Image != nil {
+		line("image", v.Host.Spec.Image.URL)
+	}
 	line("consumer", v.Consumer)
 	line("reserved", v.ReserveFor)
 	if hw := v.Host.Status.HardwareDetails; hw != nil {
