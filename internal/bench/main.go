@@ -32,6 +32,7 @@ func measurements() []measurement {
 		{"bulk", "calls about 1,000 machines, and the status of all", 5 * time.Minute, (*bench).bulk},
 		{"watch", "one change to thousands of watchers", 5 * time.Minute, (*bench).watch},
 		{"add", "add-machine until all have started", 15 * time.Minute, (*bench).add},
+		{"hosts", "up to 1,000 simulated bare-metal hosts until all are provisioned", 10 * time.Minute, (*bench).hosts},
 		{"agents", "memory, and the return of all agents after a restart", 10 * time.Minute, (*bench).agents},
 	}
 }
