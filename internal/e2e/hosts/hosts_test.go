@@ -267,6 +267,17 @@ func (w *world) settle() {
 // hosts, with a fault in one of twenty operations, and kills the process that cares
 // for them in every state.
 func TestAHostEndsWhereItsSeedSays(t *testing.T) {
+	rounds := 1
+	if os.Getenv("SOAK") != "" {
+		rounds = 3 // so many kills in each state
+	}
+	for round := range rounds {
+		t.Run(fmt.Sprint("round ", round+1), live)
+	}
+}
+
+// live is one round.
+func live(t *testing.T) {
 	w := newWorld(t)
 	w.add(many)
 	started := time.Now()
