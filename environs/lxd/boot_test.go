@@ -139,6 +139,39 @@ func TestStartThatWasCutOffBeforeItsEndIsFinished(t *testing.T) {
 	}
 }
 
+// A container that is to go is not started again by an LXD that is started while
+// it goes.
+func TestContainerThatGoesIsNotStartedByItself(t *testing.T) {
+	f := newFixture(t, late, "a")
+	id := f.start(f.params("0", "")).ID
+	f.servers["a"].Fail(func(call string) *lxdtest.Failure {
+		if strings.HasPrefix(call, "PUT ") {
+			return &lxdtest.Failure{Cut: true}
+		}
+		return nil
+	})
+	if errs, err := f.environ.StopInstances(t.Context(), []instance.ID{id}); err != nil || errs[0] == nil {
+		t.Errorf("StopInstances = %v, %v, want that LXD does not answer", errs, err)
+	}
+	if got := f.container("a").Config["boot.autostart"]; got != "false" {
+		t.Errorf("boot.autostart = %q, want false", got)
+	}
+	// Without a change of the key, it goes all the same.
+	f.servers["a"].Fail(func(call string) *lxdtest.Failure {
+		if strings.HasPrefix(call, "PATCH ") {
+			return &lxdtest.Failure{Code: 400, Text: "Instance is busy"}
+		}
+		return nil
+	})
+	c := f.container("a")
+	c.Config["boot.autostart"] = "true"
+	f.servers["a"].Put(c)
+	f.stop(c.Name)
+	if got := f.servers["a"].Containers(); len(got) != 0 {
+		t.Errorf("%d containers are left", len(got))
+	}
+}
+
 func (f *fixture) stop(name string) {
 	f.Helper()
 	if errs, err := f.environ.StopInstances(f.Context(), []instance.ID{instance.ID(name)}); err != nil || errs[0] != nil {

@@ -31,11 +31,14 @@ const keyPrefix = "user."
 // without its agent file, and of one that is half made it tries again and again,
 // with 5 seconds between, while it answers nobody.
 var (
-	complete   = map[string]string{completeKey: "true", "boot.autostart": "true"}
+	complete   = map[string]string{completeKey: "true", autostartKey: "true"}
 	incomplete = map[string]string{completeKey: "false"}
 )
 
-const completeKey = keyPrefix + "slipway-complete"
+const (
+	completeKey  = keyPrefix + "slipway-complete"
+	autostartKey = "boot.autostart"
+)
 
 // half reports whether something of a container is still missing.
 func half(i rest.Instance) bool { return i.Config[completeKey] == "false" }

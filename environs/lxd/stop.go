@@ -51,6 +51,12 @@ func (e *Environ) StopInstances(ctx context.Context, ids []instance.ID) ([]error
 // remove stops and deletes a container. One that is gone is fine.
 func remove(ctx context.Context, h *host, i rest.Instance) error {
 	err := error(nil)
+	if i.Config[autostartKey] == "true" {
+		// Should LXD die meanwhile, the next must not try to start what is left.
+		if err := h.client.SetConfig(ctx, i.Name, map[string]string{autostartKey: "false"}); err != nil {
+			logger.Debugf("cannot keep LXD from starting container %s by itself: %v", i.Name, err)
+		}
+	}
 	if i.Status != rest.Stopped {
 		err = h.client.Stop(ctx, i.Name)
 		if errors.Is(err, rest.ErrFailed) || errors.Is(err, errors.NotValid) {
