@@ -28,6 +28,7 @@ type hostView struct {
 	ReserveFor string                       `json:"reserve-for,omitempty"` // a model's UUID
 	Progress   params.HostProgress          `json:"progress"`
 	Events     []params.HostEvent           `json:"events,omitempty"`
+	Installer  *params.InstallReport        `json:"installer,omitempty"` // only of one host
 	Host       metal3v1alpha1.BareMetalHost `json:"host"`
 }
 
@@ -134,26 +135,6 @@ func hostsTable(w io.Writer, views []hostView) {
 	rows(w, table)
 }
 
-func (a *app) showHostCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "show-host NAME",
-		Short:   "Show all that is known of a bare-metal host",
-		Example: `  slipway show-host rack1-u7 --format yaml`,
-		Args:    takes(1, 1),
-	}
-	f := formatFlag(cmd)
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.withHosts(ctx, func(c *hosts.Client, _ *api.Conn, _ site) error {
-			views, err := listHosts(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			return show(a.stdout, *f, views[0], func(w io.Writer) { views[0].table(w) })
-		})
-	})
-	return cmd
-}
-
 // table writes a host for people: a line for each thing that is known.
 func (v hostView) table(w io.Writer) {
 	line := func(name, value string) {
@@ -179,6 +160,9 @@ func (v hostView) table(w io.Writer) {
 	if hw := v.Host.Status.HardwareDetails; hw != nil {
 		line("hardware", fmt.Sprintf("%s %s, %d x %s, %d MiB, %d disks, %d network addresses", hw.SystemVendor.Manufacturer,
 			hw.SystemVendor.ProductName, hw.CPU.Count, hw.CPU.Arch, hw.RAMMebibytes, len(hw.Storage), len(hw.NIC)))
+	}
+	if v.Installer != nil {
+		installerLines(line, *v.Installer)
 	}
 	for _, e := range v.Events {
 		line("event", fmt.Sprintf("%s %s: %s", e.Time.UTC().Format("2006-01-02 15:04:05Z"), e.Reason, e.Message))

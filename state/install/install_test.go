@@ -365,6 +365,26 @@ func TestOrdersThatCannotBeCarriedOut(t *testing.T) {
 	wantErr(t, "unknown mark", is.Mark(ctx, uid, "x"), errors.NotValid)
 }
 
+func TestTheDataOfAMachineIsForgottenWithTheEndOfItsRun(t *testing.T) {
+	is, site, db, _ := open(t)
+	session := session(t, is, boot(t, is, start(t, is, order()).Medium))
+	if err := session.Report(ctx, config.Status{State: config.StateError, Message: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Get(ctx, store.Key{Collection: state.InstallsCollection, ID: "_:" + uid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed struct{ Sealed string }
+	if err := json.Unmarshal(d.Data, &sealed); err != nil {
+		t.Fatal(err)
+	}
+	text, err := site.SiteDocs().Keys().Open("install "+uid, sealed.Sealed)
+	if err != nil || strings.Contains(string(text), "secret") || strings.Contains(string(text), "credential") || one(t, is).Medium == "" {
+		t.Errorf("sealed after the end: %s, %v", text, err)
+	}
+}
+
 func TestNothingSecretIsStoredInTheClear(t *testing.T) {
 	is, _, db, _ := open(t)
 	first := start(t, is, order())

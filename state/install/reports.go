@@ -56,8 +56,14 @@ func (s *Session) Report(ctx context.Context, st config.Status) error {
 			}
 			d.Step = ""
 			d.end(now, PhaseDone, "")
+			if err := s.is.dropData(d); err != nil {
+				return err
+			}
 		case config.StateError:
 			d.end(now, PhaseFailed, failureText(st))
+			if err := s.is.dropData(d); err != nil {
+				return err
+			}
 		default:
 			return errors.NotValidf("state %q of an installer", st.State)
 		}

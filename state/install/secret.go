@@ -74,3 +74,13 @@ func (is *Installs) open(d *doc) (secrets, error) {
 	}
 	return s, nil
 }
+
+// dropData forgets what the machine was configured with, once its run has ended. The
+// medium's path is kept, so that the medium is known again when it is to be taken out.
+func (is *Installs) dropData(d *doc) error {
+	s, err := is.open(d)
+	if err != nil {
+		return err
+	}
+	return is.seal(d, secrets{Medium: s.Medium})
+}
