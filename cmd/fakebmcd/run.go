@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ type settings struct {
 	kvm         string
 	probeKernel string
 	qemu        fakebmc.QEMUOptions
+	mediaCA     string
 }
 
 // parse reads the command line.
@@ -78,6 +80,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.StringVar(&s.kvm, "kvm", "auto", "`whether` virtual machines use KVM: on, off, or auto, which boots the kernel of --probe-kernel to see")
 	f.StringVar(&s.probeKernel, "probe-kernel", "", "`file` with a Linux kernel for --kvm auto; none: no KVM")
 	f.StringVar(&s.qemu.Network, "network", "", "what follows \"user,id=n0,\" in QEMU's `option` -netdev; none: no network but DHCP")
+	f.StringVar(&s.mediaCA, "media-ca", "", "`file` with the certificate authorities, as PEM, that virtual machines' media are fetched from; none: those of the system")
 	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
 	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
 	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
@@ -165,6 +168,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // virtual returns what makes the virtual machines. All are made at once, so that
 // what is missing shows before anything is served.
 func virtual(ctx context.Context, s settings) (func(int) fakebmc.Machine, error) {
+	if s.mediaCA != "" {
+		client, err := believing(s.mediaCA)
+		if err != nil {
+			return nil, errors.Trace(err)
+		}
+		s.qemu.Client = client
+	}
 	s.qemu.KVM = s.kvm == "on" || s.kvm == "auto" && s.probeKernel != "" && fakebmc.ProbeKVM(ctx, s.probeKernel)
 	var machines []fakebmc.Machine
 	for n := range max(s.bmcs, 1) * s.config.Systems {
@@ -177,6 +187,19 @@ func virtual(ctx context.Context, s settings) (func(int) fakebmc.Machine, error)
 		machines = append(machines, m)
 	}
 	return func(n int) fakebmc.Machine { return machines[n] }, nil
+}
+
+// believing returns a client that trusts the authorities in a file alone.
+func believing(file string) (*http.Client, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, errors.Annotate(err, "cannot read --media-ca")
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.NotValidf("--media-ca %s without a certificate", file)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
 }
 
 // serve serves the rack until ctx is done.

@@ -37,6 +37,8 @@ type QEMUOptions struct {
 	// "restrict=on,guestfwd=tcp:10.0.2.100:80-tcp:127.0.0.1:8080" it reaches one port of
 	// this computer.
 	Network string
+	// Client fetches what machines boot from; nil: http.DefaultClient.
+	Client *http.Client
 }
 
 // QEMU is a Machine that is a virtual machine.
@@ -71,6 +73,9 @@ func NewQEMU(o QEMUOptions) (*QEMU, error) {
 	}
 	if o.Network == "" {
 		o.Network = "restrict=on"
+	}
+	if o.Client == nil {
+		o.Client = http.DefaultClient
 	}
 	if _, err := exec.LookPath(o.Binary); err != nil {
 		return nil, errors.NotFoundf("emulator %s (package qemu-system-x86)", o.Binary)
@@ -231,7 +236,7 @@ func (q *QEMU) fetch(ctx context.Context, url, name string) error {
 	if err != nil {
 		return errors.Annotate(err, "cannot fetch the medium")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := q.o.Client.Do(req)
 	if err != nil {
 		return errors.Annotate(err, "cannot fetch the medium")
 	}

@@ -146,6 +146,19 @@ echo "TINY-BOOT-OK host=$(hostname) rootmb=$(df -m / | awk 'NR==2{print $2}') cm
 sync; poweroff -f
 `
 
+// agentInit is the first process of the tiny system with an agent: it reaches the network of
+// the emulator, and does what cloud-init would.
+const agentInit = `#!/bin/sh
+export PATH=/bin:/sbin
+mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev 2>/dev/null
+hostname -F /etc/hostname
+exec </dev/null >/dev/ttyS0 2>&1
+echo "TINY-AGENT-BOOT host=$(hostname)"
+ip link set lo up; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; ip route add default via 10.0.2.2
+/bin/tinycloud &
+while :; do wait; sleep 5; done
+`
+
 // tinyRamdisk mounts the root file system.
 const tinyRamdisk = `#!/bin/sh
 /bin/busybox --install -s /bin
@@ -159,8 +172,13 @@ mount -t ext4 "$r" /newroot && exec switch_root /newroot /sbin/init
 echo TINY-RAMDISK-FAIL; sh
 `
 
-// buildImage makes a disk image of 82 MiB that boots by UEFI, raw.
-func buildImage(t *testing.T, k kernel, initrd string) []byte {
+// rootMiB is the size of the root file systems of images.
+const rootMiB = 64
+
+// buildImage makes a disk image of 82 MiB that boots by UEFI, raw. Its first process is init;
+// further programs are files on this machine, by their path in the image. Each 64 MiB that
+// these need are further parts of the root file system.
+func buildImage(t *testing.T, k kernel, initrd, init string, further map[string]string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
@@ -197,9 +215,18 @@ func buildImage(t *testing.T, k kernel, initrd string) []byte {
 	write("etc/fstab", "LABEL=rootfs / ext4 defaults 0 1\n", 0o644)
 	write("etc/hostname", "image\n", 0o644)
 	write("etc/os-release", "ID=tiny\n", 0o644)
-	write("sbin/init", tinyInit, 0o755)
+	write("sbin/init", init, 0o755)
+	size := rootMiB
+	for name, from := range further {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name, string(b), 0o755)
+		size += (len(b)>>20/rootMiB + 1) * rootMiB / 2
+	}
 	write("boot/grub/grub.cfg", "set timeout=0\nmenuentry 'Tiny' {\n  search --no-floppy --label rootfs --set=root\n  linux /boot/vmlinuz root=LABEL=rootfs rw console=ttyS0 quiet no_timer_check\n  initrd /boot/initrd.img\n}\n", 0o644)
-	tool(t, dir, "mke2fs", "-q", "-t", "ext4", "-L", "rootfs", "-d", root, "root.img", "64M")
+	tool(t, dir, "mke2fs", "-q", "-t", "ext4", "-L", "rootfs", "-d", root, "root.img", fmt.Sprintf("%dM", size))
 	early := "search --no-floppy --label rootfs --set=root\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n"
 	if err := os.WriteFile(filepath.Join(dir, "early.cfg"), []byte(early), 0o644); err != nil {
 		t.Fatal(err)
@@ -210,15 +237,15 @@ func buildImage(t *testing.T, k kernel, initrd string) []byte {
 	// No fallback loader: only the boot entry that the installer makes leads here.
 	tool(t, dir, "mmd", "-i", "esp.img", "::/EFI", "::/EFI/tiny")
 	tool(t, dir, "mcopy", "-i", "esp.img", "grub.efi", "::/EFI/tiny/grubx64.efi")
-	return join(t, dir)
+	return join(t, dir, size)
 }
 
 // join makes a disk of the two file systems.
-func join(t *testing.T, dir string) []byte {
+func join(t *testing.T, dir string, root int) []byte {
 	t.Helper()
-	const size = 82 << 20
+	size := int64(18+root) << 20
 	raw := make([]byte, size)
-	table, err := disk.NewTable([]config.Partition{{Label: "efi", SizeMiB: 16, FileSystem: "vfat", MountPoint: "/boot/efi"}, {Label: "root", SizeMiB: 64, FileSystem: "ext4", MountPoint: "/"}}, size, 512, rand.Reader)
+	table, err := disk.NewTable([]config.Partition{{Label: "efi", SizeMiB: 16, FileSystem: "vfat", MountPoint: "/boot/efi"}, {Label: "root", SizeMiB: uint64(root), FileSystem: "ext4", MountPoint: "/"}}, size, 512, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
