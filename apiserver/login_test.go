@@ -326,6 +326,21 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %v, %v, want status %d", path, answer, err, want)
 		}
 	}
+	secure := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tls}}
+	for path, method := range map[string]string{"/api": "POST", "/": "HEAD", "/model/anything/api": "DELETE"} {
+		ask, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.addr+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := secure.Do(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET" {
+			t.Errorf("%s %s: %s, Allow %q, want 405 and GET", method, path, answer.Status, answer.Header.Get("Allow"))
+		}
+	}
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := plain.Get("http://" + s.addr + "/api")
 	if err != nil {

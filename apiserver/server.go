@@ -327,6 +327,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, scope scope, uu
 		http.Error(w, "apiserver shutdown in progress", http.StatusServiceUnavailable)
 		return
 	}
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "the API is a websocket, which is opened with GET", http.StatusMethodNotAllowed)
+		return
+	}
 	st, err := s.cfg.Controller.State(r.Context(), uuid)
 	if err != nil && !errors.Is(err, errors.NotFound) {
 		logger.Errorf("cannot open model %q: %v", uuid, err)

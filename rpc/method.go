@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/juju/errors"
 )
@@ -116,7 +118,7 @@ type PlainDecoder interface {
 }
 
 // Decode reads the parameters from JSON, of which none is as good as an empty
-// object. The error's text is the JSON decoder's. The result is for Call.
+// object. Its error speaks of JSON's types, not of ours. The result is for Call.
 func (m *Method) Decode(params []byte) (reflect.Value, error) {
 	if m.params == nil {
 		return reflect.Value{}, nil
@@ -130,9 +132,48 @@ func (m *Method) Decode(params []byte) (reflect.Value, error) {
 		return p.Elem(), nil
 	}
 	if err := json.Unmarshal(params, to); err != nil {
-		return reflect.Value{}, errors.Trace(err)
+		return reflect.Value{}, inJSON(err)
 	}
 	return p.Elem(), nil
+}
+
+// inJSON says in terms of JSON which parameter is of the wrong type; other errors of
+// a decoder stay as they are.
+func inJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return errors.Trace(err)
+	}
+	is, _, _ := strings.Cut(wrong.Value, " ") // a number is followed by its value
+	got, ok := map[string]string{"bool": "a boolean", "number": "a number", "string": "a string", "array": "an array", "object": "an object"}[is]
+	if !ok {
+		got = "a " + is
+	}
+	if wrong.Field == "" {
+		return errors.Errorf("parameters: %s instead of %s", got, jsonType(wrong.Type))
+	}
+	return errors.Errorf("parameter %q: %s instead of %s", wrong.Field, got, jsonType(wrong.Type))
+}
+
+// jsonType says what of JSON a Go type is decoded from.
+func jsonType(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k == reflect.Pointer:
+		return jsonType(t.Elem())
+	case k == reflect.Bool:
+		return "a boolean"
+	case k == reflect.String, k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return "a string"
+	case k == reflect.Slice, k == reflect.Array:
+		return "an array"
+	case k == reflect.Map, k == reflect.Struct:
+		return "an object"
+	case k == reflect.Float32, k == reflect.Float64:
+		return "a number"
+	case reflect.Int <= k && k <= reflect.Uint64:
+		return fmt.Sprintf("a whole number of %d bits", t.Bits())
+	}
+	return "another type"
 }
 
 // Call calls the method of receiver, which must be of the type that the method

@@ -61,3 +61,51 @@ func TestMethodsOfTakesTheDocumentedShapes(t *testing.T) {
 		t.Error("Get of a missing method found one")
 	}
 }
+
+// anything has a field of each kind.
+type anything struct {
+	Flag   bool              `json:"flag"`
+	Count  int32             `json:"count"`
+	Ratio  float64           `json:"ratio"`
+	Text   string            `json:"text"`
+	Bytes  []byte            `json:"bytes"`
+	Many   []string          `json:"many"`
+	Named  map[string]string `json:"named"`
+	Inside *struct {
+		Deep []struct{ Text string } `json:"deep"`
+	} `json:"inside"`
+}
+
+type taker struct{}
+
+func (taker) Take(anything) error { return nil }
+
+func TestWrongTypesAreToldInTermsOfJSON(t *testing.T) {
+	methods, err := rpc.MethodsOf(reflect.TypeFor[taker]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := methods.Get("Take")
+	for params, want := range map[string]string{
+		`7`:                                `parameters: a number instead of an object`,
+		`["a"]`:                            `parameters: an array instead of an object`,
+		`{"flag":1}`:                       `parameter "flag": a number instead of a boolean`,
+		`{"count":"a"}`:                    `parameter "count": a string instead of a whole number of 32 bits`,
+		`{"count":1.5}`:                    `parameter "count": a number instead of a whole number of 32 bits`,
+		`{"count":3000000000}`:             `parameter "count": a number instead of a whole number of 32 bits`,
+		`{"ratio":true}`:                   `parameter "ratio": a boolean instead of a number`,
+		`{"text":{}}`:                      `parameter "text": an object instead of a string`,
+		`{"bytes":1}`:                      `parameter "bytes": a number instead of a string`,
+		`{"many":"a"}`:                     `parameter "many": a string instead of an array`,
+		`{"named":[]}`:                     `parameter "named": an array instead of an object`,
+		`{"inside":"a"}`:                   `parameter "inside": a string instead of an object`,
+		`{"inside":{"deep":[{"Text":1}]}}`: `parameter "inside.deep.Text": a number instead of a string`,
+	} {
+		if _, err := m.Decode([]byte(params)); err == nil || err.Error() != want {
+			t.Errorf("Decode(%s) = %v, want %s", params, err, want)
+		}
+	}
+	if _, err := m.Decode([]byte(`{"count":-7,"inside":null,"more":1}`)); err != nil {
+		t.Errorf("Decode = %v", err)
+	}
+}

@@ -149,6 +149,18 @@ made: copy its client folder, or let SLIPWAY_DATA point there.`,
 		a.imageMetadataCommand(), a.uploadAgentCommand(), a.upgradeAgentsCommand(), a.controllerConfigCommand(),
 		a.versionCommand(), command.Manual(1, a.env),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // cobra's own shows its help for a shell that it does not know
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usagef("unknown shell %q: want bash, zsh, fish or powershell", args[0])
+				}
+				return cmd.Help()
+			}
+			cmd.Args = cobra.ArbitraryArgs
+		}
+	}
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/juju/errors"
+	"github.com/juju/loggo"
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/api"
@@ -50,6 +51,9 @@ Modules are given with dots, and stand for all below them.`,
 			return usagef("numbers of messages are 0 or more")
 		}
 		q.Level = strings.ToUpper(q.Level)
+		if _, ok := loggo.ParseLevel(q.Level); q.Level != "" && !ok {
+			return usagef("unknown level %q: want TRACE, DEBUG, INFO, WARNING or ERROR", q.Level)
+		}
 		q.IncludeEntity, q.ExcludeEntity = entityTags(include), entityTags(exclude)
 		return a.debugLog(ctx, q, asJSON)
 	})
