@@ -94,9 +94,11 @@ func Bootstrap(ctx context.Context, o BootstrapOptions) error {
 	if o.Store, err = o.Store.absolute(); err != nil {
 		return errors.Trace(err)
 	}
-	if err := o.Dir.claim(); err != nil {
+	release, err := o.Dir.claim()
+	if err != nil {
 		return errors.Trace(err)
 	}
+	defer release()
 	settings := Settings{Name: o.Name, Listen: o.Listen, Advertise: o.Advertise, Provider: o.Provider, Store: o.Store}
 	if err := o.Dir.save(settings); err != nil {
 		return errors.Trace(err)
@@ -183,12 +185,18 @@ func newPassword() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// readDir reads the settings of a directory that is ready to be served.
+// readDir reads the settings of a directory that is ready to be served. It returns
+// an error satisfying ErrInUse if another process is only preparing it.
 func (d Dir) readDir() (Settings, error) {
 	if _, err := os.Stat(string(d)); err != nil && !os.IsNotExist(err) {
 		return Settings{}, errors.Annotatef(err, "cannot use data directory %s", d)
 	}
 	s, err := d.settings()
+	if err != nil || !s.Ready {
+		if busy := d.free(); errors.Is(busy, ErrInUse) {
+			return Settings{}, errors.Trace(busy)
+		}
+	}
 	if err != nil {
 		return Settings{}, errors.Trace(err)
 	}

@@ -80,11 +80,27 @@ func (d Dir) Rack() string { return d.join("rack") }
 // claim makes the directory if it is missing, and checks that it is empty, or
 // that its preparation was begun and never finished: then it is emptied. It
 // returns an error satisfying errors.AlreadyExists if a site is there, and
-// errors.NotValid if the directory is somebody else's.
-func (d Dir) claim() error {
+// errors.NotValid if the directory is somebody else's, and ErrInUse if another
+// process is preparing it. What it returns is to be called when the directory is
+// prepared, or is not going to be.
+func (d Dir) claim() (release func(), err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return errors.Annotatef(err, "cannot make data directory %s", d)
+		return nil, errors.Annotatef(err, "cannot make data directory %s", d)
 	}
+	unlock, err := d.lock()
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	if err := d.empty(); err != nil {
+		unlock()
+		return nil, errors.Trace(err)
+	}
+	return unlock, nil
+}
+
+// empty makes the folders of a directory that is locked, and removes what a
+// preparation that was not finished has left in it.
+func (d Dir) empty() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return errors.Annotatef(err, "cannot read data directory %s", d)

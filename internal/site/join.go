@@ -159,9 +159,11 @@ func Join(ctx context.Context, o JoinOptions) error {
 	if c.ControllerUUID() != r.ControllerUUID {
 		return errors.NewNotValid(nil, fmt.Sprintf("the database at %s holds another site (%s) than the join file is of (%s, %s)", o.Store.URL, c.ControllerUUID(), r.Name, r.ControllerUUID))
 	}
-	if err := o.Dir.claim(); err != nil {
+	release, err := o.Dir.claim()
+	if err != nil {
 		return errors.Trace(err)
 	}
+	defer release()
 	return errors.Annotatef(o.join(ctx, c, r), "cannot prepare %s", o.Dir)
 }
 

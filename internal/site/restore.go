@@ -53,9 +53,11 @@ func Restore(ctx context.Context, o RestoreOptions) (archive.Manifest, error) {
 	if err != nil {
 		return archive.Manifest{}, errors.Trace(err)
 	}
-	if err := o.Dir.claim(); err != nil {
+	release, err := o.Dir.claim()
+	if err != nil {
 		return r.Manifest, errors.Trace(err)
 	}
+	defer release()
 	return r.Manifest, errors.Annotatef(o.restore(ctx, r), "cannot restore into %s", o.Dir)
 }
 
