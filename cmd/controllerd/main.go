@@ -156,7 +156,14 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		serve.HostDelays = hostDelays()
 	}
 	serve.Registry = all.Registry(all.Backends{Rack: rack, LXD: lxd.Local(o.lxdSocket, o.lxdAgent)})
-	return a.serve(ctx, serve, own.listens)
+	// Agents end before the server that they are connected to: they would complain.
+	served, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		rack.StopAgents()
+		stop()
+	})()
+	return a.serve(served, serve, own.listens)
 }
 
 // hostDelays is how long simulated hosts take for things, so that one can watch

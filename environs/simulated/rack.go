@@ -145,6 +145,11 @@ func (r *Rack) load() error {
 // behaviourFile is where SetBehaviour keeps what it was told.
 func (r *Rack) behaviourFile() string { return filepath.Join(r.dataDir, "behaviour.json") }
 
+// StopAgents ends the agents of all instances and waits for them; none run from then
+// on. Instances stay. It is for a process that is about to end the API server that
+// its agents are connected to.
+func (r *Rack) StopAgents() { r.agents.close() }
+
 // Close ends all agents and waits for them. What the data directory holds stays
 // there. It may be called more than once.
 func (r *Rack) Close() {

@@ -332,6 +332,9 @@ func (f *fakeAPI) CACert(context.Context) (string, error) { return "PEM", nil }
 func (f *fakeAPI) ModelConfig(context.Context) (map[string]any, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.config == nil {
+		return nil, errors.NotFoundf("model")
+	}
 	return maps.Clone(f.config), nil
 }
 func (f *fakeAPI) DistributionGroup(_ context.Context, ids ...string) ([]api.Result[[]instance.ID], error) {

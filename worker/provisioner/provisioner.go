@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/watcher"
+	"github.com/slipway-project/slipway/worker"
 	"github.com/slipway-project/slipway/worker/instancepoller"
 )
 
@@ -114,6 +115,12 @@ func (p *Provisioner) loop() error {
 
 	var environ environs.Environ
 	var work *task
+	defer func() {
+		if work != nil { // whyever this ends, nobody else would end the task
+			work.Kill()
+			_ = work.Wait() // the reason of the end is told, or it was asked to
+		}
+	}()
 	for {
 		var ended <-chan struct{}
 		if work != nil {
@@ -121,10 +128,6 @@ func (p *Provisioner) loop() error {
 		}
 		select {
 		case <-p.tomb.Dying():
-			if work != nil {
-				work.Kill()
-				_ = work.Wait() // it was asked to
-			}
 			return tomb.ErrDying
 		case <-ended:
 			err := work.Wait()
@@ -135,10 +138,6 @@ func (p *Provisioner) loop() error {
 		case _, ok := <-changes.Changes():
 			if !ok {
 				err := changes.Wait()
-				if work != nil {
-					work.Kill()
-					_ = work.Wait() // the first error is told
-				}
 				if err == nil && p.tomb.Alive() {
 					err = errors.New("model configuration watcher ended")
 				}
@@ -158,6 +157,9 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	attrs, err := p.cfg.API.ModelConfig(ctx)
+	if errors.Is(err, errors.NotFound) { // the model has been removed
+		return environ, work, errors.WithType(errors.Annotate(err, "there is nothing more to do"), worker.ErrDone)
+	}
 	if err != nil {
 		return environ, work, errors.Annotate(err, "cannot read the model's configuration")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/worker"
 )
 
 // fakeEnviron is a fakeBroker as a provider opens it.
@@ -94,6 +95,24 @@ func TestProvisionerWaitsForAConfigurationItCanUse(t *testing.T) {
 		p.Kill()
 		if err := p.Wait(); err != nil {
 			t.Errorf("Wait() = %v, want nil", err)
+		}
+	})
+}
+
+// TestProvisionerOfAModelThatIsRemovedIsDone: it leaves nothing behind that goes on
+// working, which the end of the bubble would find.
+func TestProvisionerOfAModelThatIsRemovedIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := newFakeAPI("0"), &fakeEnviron{fakeBroker: newFakeBroker()}
+		p := runProvisioner(t, f, e)
+		wait(time.Second)
+		wantInstance(t, f, "0", "i-1")
+		f.mu.Lock()
+		f.config = nil
+		f.mu.Unlock()
+		f.configFeed.ch <- struct{}{}
+		if err := p.Wait(); !errors.Is(err, worker.ErrDone) {
+			t.Errorf("Wait() = %v, want that it is done", err)
 		}
 	})
 }

@@ -72,6 +72,7 @@ type processes map[string]*process
 //	begin NAME PROGRAM ARGS...   start a program that is never ready
 //	term NAME                    end a program with SIGTERM: it has to exit with 0
 //	                             within the time that any wait of a story has
+//	silent NAME TEXT             check that a program has not printed TEXT
 //	slay NAME                    end a program with SIGKILL
 //	say NAME TEXT                wait until a program has printed TEXT
 //	readenv NAME FILE            put the content of a file into $NAME
@@ -98,7 +99,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": serve, "begin": begin, "term": term, "slay": slay, "say": say, "until": until, "readenv": readenv,
+			"serve": serve, "begin": begin, "term": term, "slay": slay, "say": say, "silent": silent, "until": until, "readenv": readenv,
 		},
 	})
 }
@@ -190,6 +191,12 @@ func say(ts *testscript.TestScript, _ bool, args []string) {
 	eventually(ts, fmt.Sprintf("%s to say %q", args[0], args[1]), func() bool {
 		return strings.Contains(p.output.String(), args[1])
 	})
+}
+
+func silent(ts *testscript.TestScript, _ bool, args []string) {
+	if p := find(ts, args); strings.Contains(p.output.String(), args[1]) {
+		ts.Fatalf("%s printed %q:\n%s", args[0], args[1], p.output)
+	}
 }
 
 func until(ts *testscript.TestScript, neg bool, args []string) {

@@ -146,7 +146,7 @@ func dial(t *testing.T, d *wire.Dialer, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	return nc
 }
 
