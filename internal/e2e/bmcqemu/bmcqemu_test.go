@@ -147,7 +147,7 @@ func (v *virtual) console() string {
 func (v *virtual) done(what string, f func(provisioner.Provisioner) (provisioner.Result, error)) {
 	v.t.Helper()
 	begin := time.Now()
-	for time.Since(begin) < 4*time.Minute {
+	for time.Since(begin) < 10*time.Minute {
 		p, err := v.backend.Factory(context.Background())(v.host, bmc.Credentials{Username: "u", Password: "p"}, func(string, string) {})
 		if err != nil {
 			v.t.Fatal(err)
@@ -169,7 +169,7 @@ func (v *virtual) done(what string, f func(provisioner.Provisioner) (provisioner
 func (v *virtual) until(what string, ok func() bool) {
 	v.t.Helper()
 	for begin := time.Now(); !ok(); <-time.After(200 * time.Millisecond) {
-		if time.Since(begin) > 4*time.Minute {
+		if time.Since(begin) > 10*time.Minute {
 			v.t.Fatalf("%s: not within four minutes", what)
 		}
 	}

@@ -90,7 +90,7 @@ func life(t *testing.T, l *lab) {
 	c := newController(t, l.image)
 	m := newMachine(t, gib)
 	r := m.boot(l.medium(t, c.order(l.order(), 1)), c.port(t))
-	r.wait(t, 5*time.Minute)
+	r.wait(t, 10*time.Minute)
 	if c.last().State != config.StateSuccess {
 		t.Fatalf("last status %+v; console:\n%s", c.last(), r.console())
 	}
@@ -110,7 +110,7 @@ func life(t *testing.T, l *lab) {
 	again := l.order()
 	again.Mode = config.ModeDeprovision
 	r = m.boot(l.medium(t, c.order(again, 2)), c.port(t))
-	r.wait(t, 4*time.Minute)
+	r.wait(t, 10*time.Minute)
 	if c.last().State != config.StateSuccess {
 		t.Fatalf("last status %+v; console:\n%s", c.last(), r.console())
 	}
@@ -126,7 +126,7 @@ func life(t *testing.T, l *lab) {
 func bootsFromDisk(t *testing.T, m *machine, want ...string) {
 	t.Helper()
 	r := m.boot("", "")
-	r.wait(t, 4*time.Minute)
+	r.wait(t, 10*time.Minute)
 	text := r.console()
 	_, line, ok := strings.Cut(text, "TINY-BOOT-OK")
 	if !ok {
@@ -154,7 +154,7 @@ func wrongChecksum(t *testing.T, l *lab) {
 	order := l.order()
 	order.Image.Checksum = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("another")))
 	r := m.boot(l.medium(t, c.order(order, 1)), c.port(t))
-	r.wait(t, 5*time.Minute)
+	r.wait(t, 10*time.Minute)
 	s := c.last()
 	if s.State != config.StateError || s.Step != "stream-image" || !strings.Contains(s.Message, "image is not what was ordered") {
 		t.Errorf("last status %+v; console:\n%s", s, r.console())
@@ -173,7 +173,7 @@ func powerCut(t *testing.T, l *lab) {
 	case <-c.held:
 	case err := <-r.done:
 		t.Fatalf("the machine ended: %v; console:\n%s", err, r.console())
-	case <-time.After(5 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatalf("no image was asked for; console:\n%s", r.console())
 	}
 	r.cut()
@@ -184,7 +184,7 @@ func powerCut(t *testing.T, l *lab) {
 	c.limit = -1
 	c.mu.Unlock()
 	r = m.boot(l.medium(t, c.order(l.order(), 2)), c.port(t))
-	r.wait(t, 5*time.Minute)
+	r.wait(t, 10*time.Minute)
 	if c.last().State != config.StateSuccess {
 		t.Fatalf("after the cut: last status %+v; console:\n%s", c.last(), r.console())
 	}

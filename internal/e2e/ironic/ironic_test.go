@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/ironic"
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
+	"github.com/slipway-project/slipway/internal/testport"
 )
 
 // realIronic is a running Ironic.
@@ -44,12 +45,10 @@ func startIronic(t testing.TB) *realIronic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(testport.Free(t, 1)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	_ = l.Close()
 	r := &realIronic{t: t, dir: t.TempDir(), url: "http://127.0.0.1:" + port + "/v1"}
 	if err := os.Mkdir(filepath.Join(r.dir, "httpboot"), 0o755); err != nil {
 		t.Fatal(err)
@@ -99,7 +98,7 @@ func (r *realIronic) start() {
 		_ = r.cmd.Wait()
 		close(r.exited)
 	}()
-	for end := time.Now().Add(2 * time.Minute); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		resp, err := http.Get(r.url + "/drivers")
 		if err == nil {
 			var b bytes.Buffer
@@ -178,7 +177,7 @@ type call = func(provisioner.Provisioner) (provisioner.Result, error)
 func (b *bench) finish(what string, tolerate bool, f call) provisioner.Result {
 	b.t.Helper()
 	start, calls := time.Now(), 0
-	for time.Since(start) < time.Minute {
+	for time.Since(start) < 5*time.Minute {
 		p, err := b.backend.Factory(context.Background())(b.host, b.creds, func(reason, message string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
