@@ -50,7 +50,7 @@ func TestServesRedfish(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := start(t, "--listen", "127.0.0.1:0", "--systems", "3", "--tls", "--password-file", password)
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	for _, c := range []struct {
 		password string

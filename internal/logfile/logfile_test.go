@@ -54,7 +54,7 @@ func add(t *testing.T, s *logfile.Store, records ...logfile.Record) {
 // read returns the messages that a query that has an end asks for.
 func read(t *testing.T, s *logfile.Store, q logfile.Query) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out []string
 	if err := s.Read(ctx, model, q, func(r logfile.Record) error {
