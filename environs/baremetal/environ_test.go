@@ -203,7 +203,7 @@ func TestFollow(t *testing.T) {
 			if len(is) != 1 || is[0].Status != want || is[0].Message != message || is[0].Owner.MachineID != "0" {
 				t.Errorf("told %+v, want %s %q", is, want, message)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("not told of %s %q", want, message)
 		}
 	}

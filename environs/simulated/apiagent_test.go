@@ -171,7 +171,7 @@ func TestAgentEndsWhenItsMachineIsGone(t *testing.T) {
 func newSilentAPI() *fakeAPI { return &fakeAPI{changes: make(chan struct{})} }
 
 func TestAgentLogsInOverTheAPI(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s := apitest.NewServer(t, apitest.Options{})
 	var mu sync.Mutex

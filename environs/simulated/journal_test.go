@@ -151,7 +151,7 @@ func TestTenThousandMachines(t *testing.T) {
 	for i := range n {
 		mustStart(t, r, request(t, fmt.Sprint(i)))
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 3*time.Minute { // a hundred times what it takes
 		t.Errorf("%d starts took %v", n, took)
 	}
 	all := mustList(t, r)

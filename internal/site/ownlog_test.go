@@ -24,7 +24,7 @@ func TestControllersKeepTheirOwnLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	info := api.Info{Addrs: []string{s.Addr()}, CACert: s.known.Controller.CACert, Tag: "user-admin", Password: s.known.Account.Password}
 	var got logs.Record
