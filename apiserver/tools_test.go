@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -64,6 +65,18 @@ func TestAgentBinaries(t *testing.T) {
 	}
 	if code, header, body := s.request("HEAD", model+"/tools/"+jammyBinary, "", credentials{}); code != http.StatusOK || body != "" || header.Get("Content-Length") != "1500000" {
 		t.Errorf("HEAD = %d, %q bytes", code, header.Get("Content-Length"))
+	}
+
+	// A download that was broken off goes on, also over the bounds of what is stored together.
+	plain := &installerSite{site: s}
+	for _, part := range [][2]int{{0, 9}, {524280, 524295}, {1_000_000, 1_499_999}} {
+		code, header, body := plain.ask("GET", model+"/tools/"+jammyBinary, "", "", "Range", fmt.Sprintf("bytes=%d-%d", part[0], part[1]), "If-Range", `"`+text+`"`)
+		if code != http.StatusPartialContent || string(body) != content[part[0]:part[1]+1] || header.Get("X-Content-SHA256") != text {
+			t.Errorf("part %v = %d, %d bytes", part, code, len(body))
+		}
+	}
+	if code, _, _ := plain.ask("GET", model+"/tools/"+jammyBinary, "", "", "Range", "bytes=2000000-"); code != http.StatusRequestedRangeNotSatisfiable {
+		t.Errorf("a part behind the end = %d", code)
 	}
 
 	// Agents are told where to get it.

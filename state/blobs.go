@@ -182,3 +182,47 @@ func (bs *Binaries) WriteTo(ctx context.Context, b Binary, w io.Writer) error {
 	}
 	return nil
 }
+
+// Reader returns the bytes of a binary, of which parts can be read. Other than with
+// WriteTo nothing is verified: whoever has all the parts compares the sum. It is for one
+// goroutine, and keeps one part in memory.
+func (bs *Binaries) Reader(ctx context.Context, b Binary) io.ReadSeeker {
+	return io.NewSectionReader(&blobReader{ctx: ctx, bs: bs, b: b, part: -1}, 0, b.Size)
+}
+
+// blobReader reads a binary at any place.
+type blobReader struct {
+	ctx  context.Context // of whoever reads
+	bs   *Binaries
+	b    Binary
+	part int // that data is of
+	data []byte
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *blobReader) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		at := off + int64(n)
+		if at >= r.b.Size {
+			return n, io.EOF
+		}
+		if part := int(at / blobPart); part != r.part {
+			d, err := r.bs.c.store.Get(r.ctx, blobKey(r.b.Blob, part))
+			if err != nil {
+				return n, errors.Annotatef(err, "cannot read agent binary %s", r.b.Version)
+			}
+			doc, err := decode[blobDoc](d)
+			if err != nil {
+				return n, errors.Trace(err)
+			}
+			r.part, r.data = part, doc.Data
+		}
+		begin := at % blobPart
+		if begin >= int64(len(r.data)) {
+			return n, errors.NotValidf("content of agent binary %s", r.b.Version)
+		}
+		n += copy(p[n:], r.data[begin:])
+	}
+	return n, nil
+}
