@@ -42,6 +42,7 @@ fail() {
 launch() {
 	local name=$1
 	shift
+	: >"$dir/$name.out" # the process may be slower than the first look
 	"$@" >"$dir/$name.out" 2>"$dir/$name.log" &
 	pid[$name]=$!
 	local limit=$((SECONDS + 60))

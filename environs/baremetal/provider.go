@@ -4,13 +4,10 @@ import (
 	"context"
 
 	"github.com/juju/errors"
-	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 )
-
-var logger = loggo.GetLogger("slipway.environs.baremetal")
 
 // Name is the provider's name in the registry.
 const Name = "baremetal"
