@@ -7,6 +7,10 @@ staticcheck=$1
 bad=$(git ls-files -z -- '*.go' | xargs -0 gofmt -l)
 [ -z "$bad" ] || { echo "not formatted (run gofmt -w):"; echo "$bad"; exit 1; }
 
+# A program that was built by hand does not belong into the repository: nothing in it is nearly as big.
+big=$(git ls-files -z | xargs -0 sh -c 'find "$@" -maxdepth 0 -size +1M' find)
+[ -z "$big" ] || { echo "too big to be a source:"; echo "$big"; exit 1; }
+
 go vet ./...
 go vet -tags e2e ./...
 go run "$staticcheck" -tags e2e ./...
