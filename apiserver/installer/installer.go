@@ -46,7 +46,7 @@ var logger = loggo.GetLogger("slipway.apiserver.installer")
 const (
 	maxExchange = 16 << 10
 	maxStatus   = 256 << 10
-	maxReport   = 1 << 20 // inventory, firmware and health
+	maxReport   = 256 << 10 // inventory, firmware and health, each
 	maxLog      = 1 << 20
 	maxBeat     = 1 << 10
 	maxLines    = 5000 // of a log in one request

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/internal/buildinfo"
 	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/printable"
 )
 
 // The exit codes.
@@ -60,7 +61,7 @@ type app struct {
 // run carries out one command. It prints its error, if it has one, before it
 // returns it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) error {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env, now: time.Now}
+	a := &app{stdin: stdin, stdout: newScreen(stdout), stderr: newScreen(stderr), env: env, now: time.Now}
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -79,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, errUsage):
 		line += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 	}
-	fmt.Fprintln(stderr, "error: "+line)
+	fmt.Fprintln(a.stderr, "error: "+line)
 	return err
 }
 
@@ -189,8 +190,28 @@ func takes(least, most int) cobra.PositionalArgs {
 	}
 }
 
+// screen is where people read. What others have sent does nothing to it but to be
+// read: machines, BMCs and other people choose much of what is shown.
+type screen struct {
+	*printable.Writer
+	bare io.Writer
+}
+
+func newScreen(w io.Writer) *screen { return &screen{printable.NewWriter(w), w} }
+
+// bare returns what is behind a screen, for what is to move the cursor.
+func bare(w io.Writer) io.Writer {
+	if s, ok := w.(*screen); ok {
+		return s.bare
+	}
+	return w
+}
+
 // isTerminal reports whether a stream is one.
 func isTerminal(stream any) bool {
+	if s, ok := stream.(*screen); ok {
+		stream = s.bare
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

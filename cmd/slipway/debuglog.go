@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/juju/errors"
 	"github.com/juju/loggo"
@@ -15,6 +14,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/logs"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/internal/printable"
 )
 
 func (a *app) debugLogCommand() *cobra.Command {
@@ -83,7 +83,12 @@ func (a *app) debugLog(ctx context.Context, q logs.Query, asJSON bool) error {
 	_ = conn.Close() // done with
 	err = logs.Read(ctx, info, api.DialOptions{}, q, func(r logs.Record) error {
 		if asJSON {
-			return errors.Trace(json.NewEncoder(a.stdout).Encode(r))
+			text, err := json.Marshal(r)
+			if err != nil {
+				return errors.Trace(err)
+			}
+			_, err = a.stdout.Write(append(printable.JSON(text), '\n'))
+			return errors.Trace(err)
 		}
 		return showRecord(a.stdout, r)
 	})
@@ -99,19 +104,8 @@ func (a *app) debugLog(ctx context.Context, q logs.Query, asJSON bool) error {
 // showRecord writes a message for people. What agents send is not to move the
 // cursor.
 func showRecord(w io.Writer, r logs.Record) error {
-	clean := func(text string) string {
-		return strings.Map(func(c rune) rune {
-			if c != '\t' && unicode.IsControl(c) {
-				return '\uFFFD'
-			}
-			return c
-		}, text)
-	}
-	message := strings.Split(strings.TrimRight(r.Message, "\n"), "\n")
-	for i, line := range message {
-		message[i] = clean(line)
-	}
-	_, err := fmt.Fprintf(w, "%s: %s %s %s %s %s\n", clean(r.Entity), r.Time.Local().Format("2006-01-02 15:04:05"),
-		clean(r.Level), clean(r.Module), clean(r.Location), strings.Join(message, "\n\t"))
+	message := strings.ReplaceAll(printable.Text(strings.TrimRight(r.Message, "\n")), "\n", "\n\t")
+	_, err := fmt.Fprintf(w, "%s: %s %s %s %s %s\n", printable.Line(r.Entity), r.Time.Local().Format("2006-01-02 15:04:05"),
+		printable.Line(r.Level), printable.Line(r.Module), printable.Line(r.Location), message)
 	return errors.Trace(err)
 }

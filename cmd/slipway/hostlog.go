@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/hosts"
 	"github.com/slipway-project/slipway/api/installs"
+	"github.com/slipway-project/slipway/internal/printable"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -87,11 +88,11 @@ func (a *app) installerLog(ctx context.Context, c *installs.Client, q params.Ins
 		}
 		current = l.Boot
 		for _, line := range l.Lines {
-			fmt.Fprintln(a.stdout, line)
+			fmt.Fprintln(a.stdout, printable.Line(line))
 		}
 		q.After = l.Next
 		if l.Ended && len(l.Lines) == 0 && l.Message != "" {
-			fmt.Fprintf(a.stdout, "--- ended: %s ---\n", l.Message)
+			fmt.Fprintf(a.stdout, "--- ended: %s ---\n", printable.Line(l.Message))
 		}
 		if !waits || l.Ended && len(l.Lines) == 0 && (!newest || l.Boot != 0) {
 			return nil

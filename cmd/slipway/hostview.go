@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/api/hosts"
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
+	"github.com/slipway-project/slipway/internal/printable"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -139,7 +140,7 @@ func hostsTable(w io.Writer, views []hostView) {
 func (v hostView) table(w io.Writer) {
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%-10s %s\n", name+":", value)
+			fmt.Fprintf(w, "%-10s %s\n", name+":", printable.Line(value))
 		}
 	}
 	line("host", v.Name)

@@ -11,6 +11,8 @@ import (
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
+
+	"github.com/slipway-project/slipway/internal/printable"
 )
 
 // format is the value of a --format flag.
@@ -51,10 +53,15 @@ func formatFlag(cmd *cobra.Command) *format {
 func show(w io.Writer, f format, value any, table func(io.Writer)) error {
 	switch f {
 	case jsonFormat:
-		e := json.NewEncoder(w)
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return errors.Trace(e.Encode(value))
+		if err := e.Encode(value); err != nil {
+			return errors.Trace(err)
+		}
+		_, err := w.Write(printable.JSON(text.Bytes()))
+		return errors.Trace(err)
 	case yamlFormat:
 		return showYAML(w, value)
 	}
@@ -68,8 +75,8 @@ func showYAML(w io.Writer, value any) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	var node yaml.Node // JSON is YAML
-	if err := yaml.Unmarshal(text, &node); err != nil {
+	var node yaml.Node // JSON is YAML, but for control characters
+	if err := yaml.Unmarshal(printable.JSON(text), &node); err != nil {
 		return errors.Trace(err)
 	}
 	plain(&node)
@@ -124,12 +131,18 @@ func (o ordered[T]) MarshalJSON() ([]byte, error) {
 }
 
 // rows writes a table: a row of headings, then the others. Cells that are empty
-// at the end of a row leave no blanks.
+// at the end of a row leave no blanks. A cell is one line, whatever is in it.
 func rows(w io.Writer, table [][]string) {
 	var text strings.Builder
 	tw := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	for _, row := range table {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+		for i, cell := range row {
+			if i > 0 {
+				_, _ = io.WriteString(tw, "\t") // a Builder takes everything
+			}
+			_, _ = io.WriteString(tw, printable.Line(cell))
+		}
+		fmt.Fprintln(tw)
 	}
 	_ = tw.Flush() // a Builder takes everything
 	for line := range strings.Lines(text.String()) {

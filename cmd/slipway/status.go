@@ -253,14 +253,14 @@ func (a *app) watchStatus(ctx context.Context, f format, ids []string) error {
 // draw shows one picture: in place of the last on a terminal, else after it.
 func (a *app) draw(f format, view statusView) error {
 	var picture bytes.Buffer
-	if isTerminal(a.stdout) {
-		picture.WriteString("\x1b[H\x1b[2J")
-	}
 	if err := show(&picture, f, view, func(w io.Writer) { view.table(w, a.now()) }); err != nil {
 		return err
 	}
 	if !isTerminal(a.stdout) && f == tabular {
 		picture.WriteByte('\n')
+	}
+	if isTerminal(a.stdout) {
+		_, _ = io.WriteString(bare(a.stdout), "\x1b[H\x1b[2J") // the next write fails too
 	}
 	_, err := a.stdout.Write(picture.Bytes())
 	return errors.Trace(err)

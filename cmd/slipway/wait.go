@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/core/tag"
+	"github.com/slipway-project/slipway/internal/printable"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -124,7 +125,7 @@ func (a *app) follow(ctx context.Context, conn *api.Conn, w *waiting) (bool, err
 // progress shows a line on a terminal, in place of the last.
 func (a *app) progress(text string) {
 	if isTerminal(a.stderr) {
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s", text)
+		fmt.Fprintf(bare(a.stderr), "\r\x1b[K%s", printable.Line(text))
 	}
 }
 

@@ -152,6 +152,10 @@ func hintsOf(h *metal3v1alpha1.RootDeviceHints) config.DiskHints {
 	}
 }
 
+// name returns what is kept of a name that a machine gives. Blanks stay, since disks are known
+// again by theirs.
+func name(text string) string { return shortened(text, maxName) }
+
 // Details returns what an installer found the machine to be made of; nil if it sent no
 // inventory that can be read.
 func Details(inventory, firmware json.RawMessage) *metal3v1alpha1.HardwareDetails {
@@ -190,20 +194,20 @@ func Details(inventory, firmware json.RawMessage) *metal3v1alpha1.HardwareDetail
 		arch = m.Arch
 	}
 	d := &metal3v1alpha1.HardwareDetails{
-		SystemVendor: metal3v1alpha1.HardwareSystemVendor{Manufacturer: m.Vendor, ProductName: m.Product, SerialNumber: m.Serial},
-		RAMMebibytes: m.MemoryMiB, CPU: metal3v1alpha1.CPU{Arch: arch, Model: m.CPUModel, Count: m.CPUs},
+		SystemVendor: metal3v1alpha1.HardwareSystemVendor{Manufacturer: name(m.Vendor), ProductName: name(m.Product), SerialNumber: name(m.Serial)},
+		RAMMebibytes: max(0, m.MemoryMiB), CPU: metal3v1alpha1.CPU{Arch: name(arch), Model: name(m.CPUModel), Count: m.CPUs},
 	}
 	for _, x := range m.Disks {
-		if x.Removable || x.BootMedium {
+		if x.Removable || x.BootMedium || len(d.Storage) == maxParts {
 			continue
 		}
 		d.Storage = append(d.Storage, metal3v1alpha1.Storage{
-			Name: x.Path, SerialNumber: x.Serial, WWN: x.WWN, WWNVendorExtension: x.WWNVendor, Model: x.Model, Vendor: x.Vendor,
-			HCTL: x.HCTL, SizeBytes: x.Size, Rotational: x.Rotational,
+			Name: name(x.Path), SerialNumber: name(x.Serial), WWN: name(x.WWN), WWNVendorExtension: name(x.WWNVendor), Model: name(x.Model), Vendor: name(x.Vendor),
+			HCTL: name(x.HCTL), SizeBytes: max(0, x.Size), Rotational: x.Rotational,
 		})
 	}
-	for _, p := range m.Ports {
-		d.NIC = append(d.NIC, metal3v1alpha1.NIC{Name: p.Name, MAC: strings.ToLower(p.MAC), SpeedGbps: p.Speed / 1000})
+	for _, p := range m.Ports[:min(len(m.Ports), maxParts)] {
+		d.NIC = append(d.NIC, metal3v1alpha1.NIC{Name: name(p.Name), MAC: strings.ToLower(name(p.MAC)), SpeedGbps: max(0, p.Speed) / 1000})
 	}
 	var f struct {
 		BIOS   string `json:"bios"`
@@ -211,7 +215,7 @@ func Details(inventory, firmware json.RawMessage) *metal3v1alpha1.HardwareDetail
 		Date   string `json:"bios-date"`
 	}
 	if len(firmware) > 0 && json.Unmarshal(firmware, &f) == nil {
-		d.Firmware.BIOS = metal3v1alpha1.BIOS{Version: f.BIOS, Vendor: f.Vendor, Date: f.Date}
+		d.Firmware.BIOS = metal3v1alpha1.BIOS{Version: name(f.BIOS), Vendor: name(f.Vendor), Date: name(f.Date)}
 	}
 	return d
 }

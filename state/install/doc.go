@@ -47,6 +47,10 @@ const (
 	heartbeatEvery = 25 * time.Second
 	// maxSteps bounds the reports of steps that are kept of a boot.
 	maxSteps = 200
+	// maxName bounds names that a machine gives: of steps, disks and hardware. In bytes.
+	maxName = 200
+	// maxParts bounds how many disks, and how many ports, a machine can have.
+	maxParts = 256
 	// maxBoots is how many boots of a host are remembered, with their logs.
 	maxBoots = 6
 )

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -161,7 +162,7 @@ func TestAnInstallation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := one(t, is); got.Phase != install.PhaseRunning || got.Step != "wipe-disk (8 of 37) done" || got.Steps[1].Message != "one two [31m" {
+	if got := one(t, is); got.Phase != install.PhaseRunning || got.Step != "wipe-disk (8 of 37) done" || got.Steps[1].Message != "one two\ufffd[31m" {
 		t.Errorf("running: %+v", got)
 	}
 	inventory := `{"arch":"amd64","cpus":4,"memory-mib":2048,"vendor":"Acme","disks":[{"path":"/dev/vda","serial":"S1","size":5},{"path":"/dev/sr0","boot-medium":true}],"ports":[{"name":"eth0","mac":"52:54:00:AA:00:01","speed-mbps":10000}]}`
@@ -488,5 +489,69 @@ func TestOrdersAreMadeUnderTheSitesLeaseOnly(t *testing.T) {
 		if !errors.Is(err, kind.LeaseDenied) {
 			t.Errorf("%s without the lease: %v", what, err)
 		}
+	}
+}
+
+// stored returns how many bytes a document has.
+func stored(t *testing.T, db store.Store, collection, id string) int {
+	t.Helper()
+	d, err := db.Get(ctx, store.Key{Collection: collection, ID: "_:" + id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d.Data)
+}
+
+func TestAHostileMachineTakesLittleRoom(t *testing.T) {
+	is, _, db, _ := open(t)
+	s := session(t, is, boot(t, is, start(t, is, order()).Medium))
+	long := strings.Repeat("x\x1b\u009b", 20_000)
+	for n := range 20 {
+		st := config.Status{State: config.StateStep, Step: long, Result: long, Message: long, Number: n, Facts: json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)}
+		if err := s.Report(ctx, st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const most = 100 << 10
+	if got := stored(t, db, state.InstallsCollection, uid); got > most {
+		t.Errorf("the order has %d bytes, want %d at most", got, most)
+	}
+	for range 4 {
+		if err := s.AddLog(ctx, slices.Repeat([]string{long, ""}, 20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := stored(t, db, state.InstallLogCollection, uid+":00000001"); got > 400<<10 {
+		t.Errorf("the log has %d bytes", got)
+	}
+	facts := `{"disk":{"serial":"S  1\u001b","wwn":"` + strings.Repeat("w", 5000) + `"}}`
+	if err := s.Report(ctx, config.Status{State: config.StateSuccess, Facts: json.RawMessage(facts)}); err != nil {
+		t.Fatal(err)
+	}
+	got := one(t, is)
+	if d := got.Disk; d.Serial != "S  1\ufffd" || len(d.WWN) > 210 {
+		t.Errorf("the disk is %.300q", d)
+	}
+	for _, st := range got.Steps {
+		if strings.ContainsAny(st.Step+st.Result+st.Message, "\x1b\u009b") || st.Facts != nil {
+			t.Fatalf("kept of a status: %.300q", st.Step)
+		}
+	}
+}
+
+func TestHardwareOfAHostileMachine(t *testing.T) {
+	var disks, ports []string
+	for n := range 3000 {
+		disks = append(disks, fmt.Sprintf(`{"path":"/dev/sd%d","serial":"%s","size":-1}`, n, strings.Repeat("s", 500)))
+		ports = append(ports, fmt.Sprintf(`{"name":"e%d\u001b[2J","mac":"\u009bA","speed-mbps":-5000}`, n))
+	}
+	text := `{"vendor":"\u202ex","cpus":1,"memory-mib":-3,"disks":[` + strings.Join(disks, ",") + `],"ports":[` + strings.Join(ports, ",") + `]}`
+	d := install.Details(json.RawMessage(text), json.RawMessage(`{"bios":"\u0007"}`))
+	if d == nil || len(d.Storage) != 256 || len(d.NIC) != 256 || d.RAMMebibytes != 0 || d.Storage[0].SizeBytes != 0 || d.NIC[0].SpeedGbps != 0 {
+		t.Fatalf("details: %.300v", d)
+	}
+	kept, err := json.Marshal(d)
+	if err != nil || len(kept) > 256<<10 || strings.ContainsAny(string(kept), "\u009b\u202e") || strings.Contains(string(kept), `\u00`) {
+		t.Errorf("%d bytes are kept, %v: %.300s", len(kept), err, kept)
 	}
 }

@@ -46,7 +46,7 @@ func (l *Log) After(n int) []string {
 // add appends lines within the bounds.
 func (l *Log) add(lines []string) {
 	for _, line := range lines {
-		line = printable(line, maxLine)
+		line = shortened(line, maxLine)
 		if l.Dropped == 0 && len(l.Tail) == 0 && size(l.Head)+len(line) <= maxLogHead {
 			l.Head = append(l.Head, line)
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/slipway-project/slipway/internal/printable"
 	"github.com/slipway-project/slipway/provision/config"
 )
 
@@ -49,7 +50,7 @@ func (s *Session) Report(ctx context.Context, st config.Status) error {
 				Disk config.DiskID `json:"disk"`
 			}
 			if len(st.Facts) > 0 && json.Unmarshal(st.Facts, &facts) == nil && d.Order.Purpose == PurposeInstall {
-				d.Disk = facts.Disk
+				d.Disk = config.DiskID{Serial: name(facts.Disk.Serial), WWN: name(facts.Disk.WWN), Name: name(facts.Disk.Name)}
 			}
 			if d.Order.Purpose == PurposeWipe {
 				d.Disk = config.DiskID{}
@@ -67,14 +68,19 @@ func (s *Session) Report(ctx context.Context, st config.Status) error {
 		default:
 			return errors.NotValidf("state %q of an installer", st.State)
 		}
-		st.Facts = nil
-		st.Message = oneLine(st.Message, 2000)
-		d.Steps = append(d.Steps, st)
+		d.Steps = append(d.Steps, bounded(st))
 		if n := len(d.Steps); n > maxSteps { // the first tells when it began, the last what came of it
 			d.Steps = append(d.Steps[:1], d.Steps[n-maxSteps+1:]...)
 		}
 		return nil
 	})
+}
+
+// bounded returns what is kept of a status. An order is written anew with each of them, so that
+// a machine must not make it as long as it likes.
+func bounded(st config.Status) config.Status {
+	st.Step, st.Result, st.Message, st.Facts = oneLine(st.Step, maxName), oneLine(st.Result, maxName), oneLine(st.Message, 2000), nil
+	return st
 }
 
 // stepText says where a run stands.
@@ -100,17 +106,12 @@ func failureText(st config.Status) string {
 
 // oneLine makes one line of a text from a machine, of at most so many bytes.
 func oneLine(text string, limit int) string {
-	return printable(strings.Join(strings.Fields(text), " "), limit)
+	return shortened(strings.Join(strings.Fields(text), " "), limit)
 }
 
-// printable is oneLine, but keeps blanks as they are.
-func printable(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
+// shortened is oneLine, but keeps blanks as they are.
+func shortened(text string, limit int) string {
+	text = printable.Line(text)
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "..."
 	}
