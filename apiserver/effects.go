@@ -37,6 +37,7 @@ func effects() []effectsRow {
 		{"Block", writes, "SwitchBlockOff SwitchBlockOn"},
 		{"Client", reads, "APIHostPorts AgentVersion FullStatus GetModelConstraints ModelInfo WatchAll"},
 		{"Client", writes, "AddMachines AddMachinesV2 DestroyMachines InjectMachines RetryProvisioning SetModelAgentVersion SetModelConstraints"},
+		{"Containers", reads, "WatchRetries"},
 		{"Controller", reads, "AllModels ControllerConfig GetControllerAccess ListBlockedModels ModelConfig ModelStatus WatchAllModels"},
 		{"Controller", writes, "ConfigSet ModifyControllerAccess RemoveBlocks"},
 		{"Deployer", reads, "APIAddresses APIHostPorts CACert ConnectionInfo Life ModelUUID StateAddresses WatchAPIHostPorts WatchUnits"},

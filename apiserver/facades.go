@@ -5,6 +5,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/annotations"
 	"github.com/slipway-project/slipway/apiserver/block"
 	"github.com/slipway-project/slipway/apiserver/client"
+	"github.com/slipway-project/slipway/apiserver/containers"
 	"github.com/slipway-project/slipway/apiserver/controller"
 	"github.com/slipway-project/slipway/apiserver/deployer"
 	"github.com/slipway-project/slipway/apiserver/hosts"
@@ -48,6 +49,7 @@ func facades() []row {
 		{name: "Annotations", version: 2, scope: onModel, who: readers, make: of(annotations.New)},
 		{name: "Block", version: 2, scope: onModel, who: readers, make: of(block.New)},
 		{name: "Client", version: 1, scope: onModel, who: readers, make: of(client.New)},
+		{name: "Containers", version: 1, scope: onModel, who: agents, make: of(containers.New)},
 		{name: "Controller", version: 3, scope: onController, who: people, make: of(site.V3)},
 		{name: "Controller", version: 5, scope: onController, who: people, make: of(site.V5)},
 		{name: "Deployer", version: 1, scope: onModel, who: agents, make: of(deployer.New)},

@@ -16,10 +16,17 @@ type retryWatcher struct {
 // WatchRetries returns a watcher that fires, after its first event, when
 // another try of a top-level machine is asked for; see Machine.MergeStatusData. It
 // may fire once too often for a request from before its start.
-func (ms *Machines) WatchRetries() watcher.NotifyWatcher {
+func (ms *Machines) WatchRetries() watcher.NotifyWatcher { return ms.st.watchRetries("") }
+
+// WatchContainerRetries is Machines.WatchRetries for the machine's direct containers.
+// The machine's removal does not end the watcher.
+func (m *Machine) WatchContainerRetries() watcher.NotifyWatcher { return m.st.watchRetries(m.id) }
+
+// watchRetries watches the direct containers of parent, or the top-level machines.
+func (st *State) watchRetries(parent string) watcher.NotifyWatcher {
 	w := &retryWatcher{asked: map[store.Key]time.Time{}}
 	w.out = make(chan struct{}, 1)
-	if w.subscribe(ms.st.c.hub, w, events[struct{}](w.out), machinesTopic(ms.st.modelUUID, "")) == nil {
+	if w.subscribe(st.c.hub, w, events[struct{}](w.out), machinesTopic(st.modelUUID, parent)) == nil {
 		w.notify()
 	}
 	return w

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/juju/errors"
 	"go.uber.org/goleak"
 
+	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/base"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/life"
@@ -19,6 +21,7 @@ import (
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/lxd/lxdtest"
 	"github.com/slipway-project/slipway/environs/providertest"
+	"github.com/slipway-project/slipway/watcher"
 	"github.com/slipway-project/slipway/worker"
 )
 
@@ -217,6 +220,44 @@ func TestOnlyOwnContainersAreSeen(t *testing.T) {
 	if !errors.Is(err, errors.NotValid) {
 		t.Errorf("StartInstance of another machine's container = %v, want NotValid", err)
 	}
+}
+
+// A host hears of retries of its own containers alone, and not at all if nobody asks.
+func TestRetriesAreThoseOfOwnContainers(t *testing.T) {
+	asked := newFeed(struct{}{})
+	defer asked.Kill()
+	h := hostAPI{API: failed{ids: []string{"0", "0/lxd/0", "0/kvm/0", "0/lxd/0/lxd/0", "10/lxd/0"}}, host: "0",
+		retries: func(context.Context) (watcher.NotifyWatcher, error) { return asked, nil }}
+	if w, err := h.WatchMachineErrorRetry(t.Context()); err != nil || w != watcher.NotifyWatcher(asked) {
+		t.Errorf("WatchMachineErrorRetry = %v, %v, want what tells of retries", w, err)
+	}
+	got, err := h.MachinesWithTransientErrors(t.Context())
+	if err != nil || len(got) != 1 || got[0].ID != "0/lxd/0" {
+		t.Errorf("MachinesWithTransientErrors = %v, %v, want only 0/lxd/0", got, err)
+	}
+	h.retries = nil
+	w, err := h.WatchMachineErrorRetry(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Kill()
+	if _, ok := <-w.Changes(); ok || w.Wait() != nil {
+		t.Error("an event although nobody can ask")
+	}
+}
+
+// failed is a controller of machines with transient errors.
+type failed struct {
+	API // nil
+	ids []string
+}
+
+func (f failed) MachinesWithTransientErrors(context.Context) ([]apiprovisioner.Transient, error) {
+	var out []apiprovisioner.Transient
+	for _, id := range f.ids {
+		out = append(out, apiprovisioner.Transient{ID: id})
+	}
+	return out, nil
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/juju/errors"
 	"gopkg.in/tomb.v2"
 
+	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/tag"
@@ -21,7 +22,8 @@ import (
 // it.
 type hostAPI struct {
 	API
-	host      string   // id of the machine
+	host      string // id of the machine
+	retries   func(ctx context.Context) (watcher.NotifyWatcher, error)
 	addresses []string // under which the machine reaches the API
 }
 
@@ -31,9 +33,22 @@ func (a hostAPI) WatchModelMachines(ctx context.Context) (watcher.StringsWatcher
 	return a.API.WatchContainers(ctx, a.host, string(container.LXD))
 }
 
-// WatchMachineErrorRetry never tells of anything: that watcher is for managers.
-func (a hostAPI) WatchMachineErrorRetry(context.Context) (watcher.NotifyWatcher, error) {
-	return newSilence(), nil
+// WatchMachineErrorRetry watches retries of the containers instead: the watcher of
+// that name is for managers.
+func (a hostAPI) WatchMachineErrorRetry(ctx context.Context) (watcher.NotifyWatcher, error) {
+	if a.retries == nil {
+		return newSilence(), nil
+	}
+	return a.retries(ctx)
+}
+
+// MachinesWithTransientErrors returns those that are containers of the machine: the
+// machine itself is somebody else's.
+func (a hostAPI) MachinesWithTransientErrors(ctx context.Context) ([]apiprovisioner.Transient, error) {
+	all, err := a.API.MachinesWithTransientErrors(ctx)
+	return slices.DeleteFunc(all, func(t apiprovisioner.Transient) bool {
+		return tag.Parent(t.ID) != a.host || tag.ContainerType(t.ID) != container.LXD
+	}), errors.Trace(err)
 }
 
 // APIAddresses returns the addresses under which the machine itself reaches the

@@ -5,6 +5,7 @@ import (
 
 	"github.com/juju/errors"
 
+	apicontainers "github.com/slipway-project/slipway/api/containers"
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/worker/machineagent"
@@ -16,7 +17,7 @@ func Serve(o lxd.Options) func(ctx context.Context, c machineagent.Connection, m
 	return func(ctx context.Context, c machineagent.Connection, machineID string) error {
 		w, err := New(Config{
 			API: apiprovisioner.New(c), MachineID: machineID, ModelUUID: c.ModelUUID(), ControllerUUID: c.ControllerUUID(),
-			Addresses: c.Addrs()[:1], LXD: o,
+			Retries: apicontainers.New(c, machineID).WatchRetries, Addresses: c.Addrs()[:1], LXD: o,
 		})
 		if err != nil {
 			return errors.Trace(err)

@@ -33,10 +33,13 @@ type API interface {
 
 var _ API = (*apiprovisioner.Client)(nil)
 
-// Config is what the worker works with. All but LXD.AgentBinary and Backoff is
-// required.
+// Config is what the worker works with. All but Retries, LXD.AgentBinary and Backoff
+// is required.
 type Config struct {
-	API            API // logged in as the machine
+	API API // logged in as the machine
+	// Retries tells when another try of containers in error is asked for; nil means
+	// that nobody asks.
+	Retries        func(ctx context.Context) (watcher.NotifyWatcher, error)
 	MachineID      string
 	ModelUUID      string
 	ControllerUUID string
@@ -157,7 +160,7 @@ func (w *Worker) attend(ctx context.Context, usable bool, all watcher.StringsWat
 // is told on the channel.
 func (w *Worker) provision() (chan error, error) {
 	p, err := provisioner.New(provisioner.Config{
-		API:            hostAPI{API: w.cfg.API, host: w.cfg.MachineID, addresses: w.cfg.Addresses},
+		API:            hostAPI{API: w.cfg.API, host: w.cfg.MachineID, retries: w.cfg.Retries, addresses: w.cfg.Addresses},
 		Registry:       providers{w.cfg},
 		ModelUUID:      w.cfg.ModelUUID,
 		ControllerUUID: w.cfg.ControllerUUID,

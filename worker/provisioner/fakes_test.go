@@ -492,6 +492,7 @@ func runWith(t *testing.T, f *fakeAPI, b Broker, c *config.Config) *task {
 		owner: environs.Owner{ControllerUUID: controllerUUID, ModelUUID: modelUUID},
 		model: func() *config.Config { return c },
 		watch: f.WatchModelMachines, retries: f.WatchMachineErrorRetry,
+		ours: func(string) bool { return true },
 	})
 	t.Cleanup(func() {
 		w.Kill()

@@ -9,6 +9,7 @@ import (
 	"gopkg.in/tomb.v2"
 
 	"github.com/slipway-project/slipway/core/container"
+	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/watcher"
@@ -39,11 +40,14 @@ type Config struct {
 	Host *Host
 }
 
-// Host is a machine with containers. All fields are required.
+// Host is a machine with containers. All fields but Retries are required.
 type Host struct {
 	ID     string         // of the machine
 	Type   container.Type // of those of its direct containers that are cared for
 	Broker Broker         // starts and stops them; its instances name model and container as owner
+	// Retries tells when another try of containers in error is asked for; nil means
+	// that nobody asks.
+	Retries func(ctx context.Context) (watcher.NotifyWatcher, error)
 }
 
 // Providers opens what runs a model's machines; *environs.Registry does so by the
@@ -184,9 +188,11 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 		model:    p.model.Load,
 		watch:    p.cfg.API.WatchModelMachines,
 		retries:  p.cfg.API.WatchMachineErrorRetry,
+		ours:     func(string) bool { return true },
 	}
 	if h := p.cfg.Host; h != nil {
-		cfg.broker, cfg.retries = h.Broker, nil
+		cfg.broker, cfg.retries = h.Broker, h.Retries
+		cfg.ours = func(id string) bool { return tag.Parent(id) == h.ID && tag.ContainerType(id) == h.Type }
 		cfg.watch = func(ctx context.Context) (watcher.StringsWatcher, error) {
 			return p.cfg.API.WatchContainers(ctx, h.ID, string(h.Type))
 		}

@@ -13,8 +13,10 @@ import (
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/life"
+	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
+	"github.com/slipway-project/slipway/watcher"
 	"github.com/slipway-project/slipway/worker"
 )
 
@@ -182,6 +184,43 @@ func TestProvisionerOfContainers(t *testing.T) {
 			t.Errorf("instances %v left, want %s", left, kept.instance)
 		}
 		wantGone(t, f, "0/lxd/0")
+		p.Kill()
+		if err := p.Wait(); err != nil {
+			t.Errorf("Wait() = %v, want nil", err)
+		}
+	})
+}
+
+// TestRetriesOfContainers has a container in error tried again, and not its host,
+// of which the host's own agent is told too.
+func TestRetriesOfContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0", "0/lxd/0", "0/kvm/0"), newFakeBroker()
+		<-f.machineFeed.ch
+		f.machineFeed.ch <- []string{"0/lxd/0"}
+		for _, m := range f.machines {
+			m.status = status.Info{Status: status.Error, Message: "x", Data: map[string]any{"transient": true}}
+		}
+		retries := f.retryFeed
+		f.retryFeed = nil // that of managers
+		p, err := New(Config{
+			API: f, ModelUUID: modelUUID, ControllerUUID: controllerUUID,
+			Host: &Host{ID: "0", Type: container.LXD, Broker: b, Retries: func(context.Context) (watcher.NotifyWatcher, error) { return retries, nil }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.machineFeed.Kill()
+		wait(time.Second)
+		wantDid(t, b)
+		retries.ch <- struct{}{}
+		wait(time.Second)
+		wantDid(t, b, "start 0/lxd/0 i-1")
+		for _, id := range []string{"0", "0/kvm/0"} {
+			if m, _ := f.get(id); m.status.Status != status.Error {
+				t.Errorf("machine %s is %v, want it left alone", id, m.status)
+			}
+		}
 		p.Kill()
 		if err := p.Wait(); err != nil {
 			t.Errorf("Wait() = %v, want nil", err)

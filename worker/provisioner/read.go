@@ -168,7 +168,8 @@ func (t *task) retry() {
 }
 
 // resetTransient sets the status of living machines with transient errors to
-// pending, and returns their ids.
+// pending, and returns their ids. A host's agent is also told of its own machine, which
+// somebody else cares for.
 func (t *task) resetTransient(ctx context.Context) ([]string, error) {
 	found, err := t.cfg.api.MachinesWithTransientErrors(ctx)
 	if err != nil {
@@ -176,7 +177,7 @@ func (t *task) resetTransient(ctx context.Context) ([]string, error) {
 	}
 	var set []apiprovisioner.NewStatus
 	for _, f := range found {
-		if f.Life == life.Alive {
+		if f.Life == life.Alive && t.cfg.ours(f.ID) {
 			set = append(set, apiprovisioner.NewStatus{ID: f.ID, Status: status.Pending})
 		}
 	}

@@ -32,6 +32,7 @@ type taskConfig struct {
 
 	watch   func(ctx context.Context) (watcher.StringsWatcher, error) // the machines, by id
 	retries func(ctx context.Context) (watcher.NotifyWatcher, error)  // nil means that nobody asks for retries
+	ours    func(id string) bool                                      // whether a machine in error is one of those
 }
 
 // task drives the machines of one model, or the containers of one machine. Its loop alone touches its fields;

@@ -10,10 +10,12 @@ import (
 	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/api"
+	apicontainers "github.com/slipway-project/slipway/api/containers"
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/watcher"
 	"github.com/slipway-project/slipway/worker"
 	"github.com/slipway-project/slipway/worker/provisioner"
 )
@@ -33,7 +35,7 @@ var _ API = (*apiprovisioner.Client)(nil)
 func Run(ctx context.Context, c *api.Conn, a simulated.Agent) {
 	Config{
 		API: apiprovisioner.New(c), MachineID: a.MachineID, ModelUUID: a.ModelUUID,
-		ControllerUUID: c.ControllerUUID(), Broker: a.Host,
+		ControllerUUID: c.ControllerUUID(), Broker: a.Host, Retries: apicontainers.New(c, a.MachineID).WatchRetries,
 	}.Run(ctx)
 }
 
@@ -44,6 +46,8 @@ type Config struct {
 	ModelUUID      string
 	ControllerUUID string
 	Broker         provisioner.Broker // of the machine's containers
+	// Retries tells when another try of a container is asked for.
+	Retries func(ctx context.Context) (watcher.NotifyWatcher, error)
 }
 
 // Run says which containers the machine can hold, and provisions them, until ctx
@@ -75,7 +79,7 @@ func (c Config) serve(ctx context.Context) error {
 	}
 	p, err := provisioner.New(provisioner.Config{
 		API: c.API, ModelUUID: c.ModelUUID, ControllerUUID: c.ControllerUUID,
-		Host: &provisioner.Host{ID: c.MachineID, Type: container.LXD, Broker: c.Broker},
+		Host: &provisioner.Host{ID: c.MachineID, Type: container.LXD, Broker: c.Broker, Retries: c.Retries},
 	})
 	if err != nil {
 		return errors.Trace(err)

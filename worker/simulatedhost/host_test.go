@@ -214,3 +214,20 @@ func TestContainersEndBeforeTheirHost(t *testing.T) {
 		t.Errorf("instances are left: %s", got)
 	}
 }
+
+// TestContainersAreTriedAgainOnRequest has a retry that an operator asks for reach the
+// agent of the host: nothing else would have the container tried again.
+func TestContainersAreTriedAgainOnRequest(t *testing.T) {
+	s := newSite(t)
+	ctx := context.Background()
+	statetest.AddMachine(t, s.Default, state.MachineSpec{})
+	for _, id := range []string{"0/lxd/0", "0/lxd/1"} { // for the second, the host's watcher is there already
+		must(t, s.rack.AddFault(ctx, simulated.MachineFault{MachineID: id, Times: 1, Kind: simulated.FaultPermanent, Message: "no room on the host"}))
+		statetest.AddMachine(t, s.Default, state.MachineSpec{Parent: "0", ContainerType: container.LXD})
+		s.until(id, "in error", func(m *state.Machine) bool {
+			return m.Status().Status == status.Error && strings.Contains(m.Status().Message, "no room on the host")
+		})
+		must(t, s.machine(id).MergeStatusData(ctx, map[string]any{"transient": true}))
+		s.started(id)
+	}
+}
