@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -34,6 +35,9 @@ type HostsOptions struct {
 	// Silence is how long an installer may be silent before its machine is started
 	// again; 0 means 2 minutes.
 	Silence time.Duration
+	// Redfish says how patient we are with BMCs that speak Redfish. An Installer there is
+	// used in place of the controller's.
+	Redfish redfish.Options
 }
 
 // HostKeeper is a running host keeper with its back ends.
@@ -64,8 +68,13 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		}
 		metal, k.close = backend.Factory, backend.Close
 	} else {
-		installer = installs.New()
-		backend := redfish.New(redfish.Options{Installer: installer, SilenceTimeout: o.Silence})
+		options := o.Redfish
+		options.SilenceTimeout = cmp.Or(options.SilenceTimeout, o.Silence)
+		if options.Installer == nil {
+			installer = installs.New()
+			options.Installer = installer
+		}
+		backend := redfish.New(options)
 		metal = backend.Factory
 		k.close = func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
