@@ -38,6 +38,15 @@ func (c *Client) one(ctx context.Context, method string, args any) error {
 	return api.OneError(api.ErrorsOf(r, 1))
 }
 
+// many makes a call about many hosts.
+func (c *Client) many(ctx context.Context, method string, args any, n int) ([]error, error) {
+	var r params.ErrorResults
+	if err := c.call(ctx, method, args, &r); err != nil {
+		return nil, err
+	}
+	return api.ErrorsOf(r, n)
+}
+
 // List describes hosts, given by name; no names mean all hosts.
 func (c *Client) List(ctx context.Context, names ...string) ([]api.Result[params.Host], error) {
 	var r params.HostResults
@@ -110,19 +119,19 @@ func (c *Client) Data(ctx context.Context, name string) (params.HostData, error)
 	}))
 }
 
-// Intend notes for how long the caller may act on a host.
-func (c *Client) Intend(ctx context.Context, i params.HostIntent) error {
-	return c.one(ctx, "Intend", params.HostIntents{Intents: []params.HostIntent{i}})
+// Intend notes for how long the caller may act on hosts. The errors are by host.
+func (c *Client) Intend(ctx context.Context, intents ...params.HostIntent) ([]error, error) {
+	return c.many(ctx, "Intend", params.HostIntents{Intents: intents}, len(intents))
 }
 
-// Save replaces what is known of a host.
-func (c *Client) Save(ctx context.Context, u params.HostUpdate) error {
-	return c.one(ctx, "Save", params.HostUpdates{Updates: []params.HostUpdate{u}})
+// Save replaces what is known of hosts. The errors are by host.
+func (c *Client) Save(ctx context.Context, updates ...params.HostUpdate) ([]error, error) {
+	return c.many(ctx, "Save", params.HostUpdates{Updates: updates}, len(updates))
 }
 
-// Forget removes the record of a host that has been let go.
-func (c *Client) Forget(ctx context.Context, name string) error {
-	return c.one(ctx, "Forget", params.HostNames{Names: []string{name}})
+// Forget removes the records of hosts that have been let go. The errors are by host.
+func (c *Client) Forget(ctx context.Context, names ...string) ([]error, error) {
+	return c.many(ctx, "Forget", params.HostNames{Names: names}, len(names))
 }
 
 // Allocate gives a machine of the connection's model a free host. A machine that has
@@ -148,11 +157,7 @@ func (c *Client) Allocate(ctx context.Context, a params.AllocateHost) (params.Co
 // Release takes hosts away from the machines of the model that have them. One that
 // is free, or gone, is no error.
 func (c *Client) Release(ctx context.Context, names ...string) ([]error, error) {
-	var r params.ErrorResults
-	if err := c.call(ctx, "Release", params.HostNames{Names: names}, &r); err != nil {
-		return nil, err
-	}
-	return api.ErrorsOf(r, len(names))
+	return c.many(ctx, "Release", params.HostNames{Names: names}, len(names))
 }
 
 // Consumed returns the hosts that machines of the model have: those among names, or

@@ -88,20 +88,21 @@ func toParams(h host.Host) (params.Host, error) {
 	return p, nil
 }
 
-// Add adds hosts.
+// Add adds hosts. Of several with the same name the first is added; of several with the
+// same BMC or MAC address any.
 func (h *Hosts) Add(ctx context.Context, args params.AddHosts) (params.AddHostResults, error) {
 	if !superuser(h.conn.Auth) {
 		return params.AddHostResults{}, common.ErrPerm
 	}
 	results := make([]params.AddHostResult, len(args.Hosts))
-	for i, a := range args.Hosts {
+	atOnce(args.Hosts, func(a params.AddHost) string { return a.Name }, func(i int, a params.AddHost) {
 		name, err := h.add(ctx, a)
 		if err != nil {
 			results[i].Error = common.ServerError(err)
-			continue
+			return
 		}
 		results[i].Name = name
-	}
+	})
 	return params.AddHostResults{Results: results}, nil
 }
 

@@ -3,6 +3,7 @@ package hosts_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,51 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 	if _, err := m.Managed(ctx, params.HostNames{}); !errors.Is(err, kind.LeaseDenied) {
 		t.Errorf("Managed without the lease = %v, want it denied", err)
+	}
+}
+
+func TestManyHostsInOneCall(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	s, m := open(t, site.Management, facadetest.Superuser), manager(t, site)
+	var all []params.AddHost
+	var intents params.HostIntents
+	var updates params.HostUpdates
+	for i := range 300 {
+		name := fmt.Sprint("host-", i)
+		all = append(all, simulated(name))
+		intents.Intents = append(intents.Intents, params.HostIntent{Name: name, For: time.Minute})
+		// Of two for one host the last is what stays.
+		for _, reason := range []string{"first", "of " + name} {
+			updates.Updates = append(updates.Updates, params.HostUpdate{Name: name, Status: json.RawMessage(`{}`), Progress: params.HostProgress{Reason: reason}})
+		}
+	}
+	for i, r := range add(t, s, all...) {
+		if r.Error != nil || r.Name != all[i].Name {
+			t.Fatalf("Add %s = %+v", all[i].Name, r)
+		}
+	}
+	for what, call := range map[string]func() (params.ErrorResults, error){
+		"Intend": func() (params.ErrorResults, error) { return m.Intend(ctx, intents) },
+		"Save":   func() (params.ErrorResults, error) { return m.Save(ctx, updates) },
+	} {
+		r, err := call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range facadetest.Texts(r.Results) {
+			if text != "" {
+				t.Errorf("%s: %s", what, text)
+			}
+		}
+	}
+	list, err := s.List(ctx, params.HostNames{})
+	if err != nil || len(list.Results) != 300 {
+		t.Fatalf("List = %d hosts, %v", len(list.Results), err)
+	}
+	for _, r := range list.Results {
+		if r.Result.Progress.Reason != "of "+r.Result.Name {
+			t.Errorf("host %s has %+v", r.Result.Name, r.Result.Progress)
+		}
 	}
 }
 

@@ -72,7 +72,8 @@ func (h *Hosts) Intend(ctx context.Context, args params.HostIntents) (params.Err
 	if !h.conn.Auth.AuthModelManager() {
 		return params.ErrorResults{}, common.ErrPerm
 	}
-	return each(args.Intents, func(i params.HostIntent) error { return h.hosts.Intend(ctx, i.Name, i.For) }), nil
+	named := func(i params.HostIntent) string { return i.Name }
+	return eachAtOnce(args.Intents, named, func(i params.HostIntent) error { return h.hosts.Intend(ctx, i.Name, i.For) }), nil
 }
 
 // Save replaces what is known of hosts.
@@ -80,7 +81,8 @@ func (h *Hosts) Save(ctx context.Context, args params.HostUpdates) (params.Error
 	if !h.conn.Auth.AuthModelManager() {
 		return params.ErrorResults{}, common.ErrPerm
 	}
-	return each(args.Updates, func(u params.HostUpdate) error {
+	named := func(u params.HostUpdate) string { return u.Name }
+	return eachAtOnce(args.Updates, named, func(u params.HostUpdate) error {
 		update := host.Update{Progress: host.Progress(u.Progress), ClearAnnotations: u.ClearAnnotations}
 		if err := json.Unmarshal(u.Status, &update.Status); err != nil {
 			return errors.NewNotValid(nil, "status is no status of a BareMetalHost: "+err.Error())
@@ -97,5 +99,6 @@ func (h *Hosts) Forget(ctx context.Context, args params.HostNames) (params.Error
 	if !h.conn.Auth.AuthModelManager() {
 		return params.ErrorResults{}, common.ErrPerm
 	}
-	return each(args.Names, func(name string) error { return h.hosts.Forget(ctx, name) }), nil
+	named := func(name string) string { return name }
+	return eachAtOnce(args.Names, named, func(name string) error { return h.hosts.Forget(ctx, name) }), nil
 }

@@ -38,9 +38,20 @@ func (f *fake) Data(_ context.Context, name string) (params.HostData, error) {
 	return params.HostData{UserData: params.Secret("user data of " + name), NetworkData: "net"}, f.err
 }
 
-func (f *fake) Intend(_ context.Context, i params.HostIntent) error { f.intent = i; return f.err }
-func (f *fake) Save(_ context.Context, u params.HostUpdate) error   { f.update = u; return f.err }
-func (f *fake) Forget(_ context.Context, name string) error         { f.forgot = name; return f.err }
+func (f *fake) Intend(_ context.Context, i ...params.HostIntent) ([]error, error) {
+	f.intent = i[0]
+	return []error{f.err}, nil
+}
+
+func (f *fake) Save(_ context.Context, u ...params.HostUpdate) ([]error, error) {
+	f.update = u[0]
+	return []error{f.err}, nil
+}
+
+func (f *fake) Forget(_ context.Context, names ...string) ([]error, error) {
+	f.forgot = names[0]
+	return []error{f.err}, nil
+}
 
 func TestStore(t *testing.T) {
 	f, ctx := new(fake), t.Context()

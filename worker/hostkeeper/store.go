@@ -27,17 +27,28 @@ type reader interface {
 // Client is what the controller is asked; see package api/hosts.
 type Client interface {
 	reader
-	Intend(ctx context.Context, i params.HostIntent) error
-	Save(ctx context.Context, u params.HostUpdate) error
-	Forget(ctx context.Context, name string) error
+	Intend(ctx context.Context, intents ...params.HostIntent) ([]error, error)
+	Save(ctx context.Context, updates ...params.HostUpdate) ([]error, error)
+	Forget(ctx context.Context, names ...string) ([]error, error)
 }
 
 // Store is the host manager's store at a controller. Hosts are known by their
-// names.
-type Store struct{ client Client }
+// names. What is written while a call is under way goes with the next one.
+type Store struct {
+	client  Client
+	intents batcher[params.HostIntent]
+	updates batcher[params.HostUpdate]
+	gone    batcher[string]
+}
 
 // NewStore returns a store. Its connection has to hold the site's lease.
-func NewStore(c Client) *Store { return &Store{c} }
+func NewStore(c Client) *Store {
+	s := &Store{client: c}
+	s.intents.send = c.Intend
+	s.updates.send = c.Save
+	s.gone.send = c.Forget
+	return s
+}
 
 var _ hostmanager.Store = (*Store)(nil)
 
@@ -84,7 +95,7 @@ func (s *Store) Hosts(ctx context.Context, ids []string) ([]hostmanager.Record, 
 // Intend is described by hostmanager.Store. The controller counts by its own
 // clock.
 func (s *Store) Intend(ctx context.Context, id string, until time.Time) error {
-	return owned(s.client.Intend(ctx, params.HostIntent{Name: id, For: time.Until(until)}))
+	return owned(s.intents.do(ctx, params.HostIntent{Name: id, For: time.Until(until)}))
 }
 
 // Save is described by hostmanager.Store.
@@ -97,7 +108,7 @@ func (s *Store) Save(ctx context.Context, id string, update hostmanager.Update) 
 	for _, e := range update.Events {
 		u.Events = append(u.Events, params.HostEvent(e))
 	}
-	return owned(s.client.Save(ctx, u))
+	return owned(s.updates.do(ctx, u))
 }
 
 // Remove is described by hostmanager.Store. The last events are for the log: the
@@ -106,7 +117,7 @@ func (s *Store) Remove(ctx context.Context, id string, events []hostmanager.Even
 	for _, e := range events {
 		logger.Infof("host %s: %s: %s", id, e.Reason, e.Message)
 	}
-	return owned(s.client.Forget(ctx, id))
+	return owned(s.gone.do(ctx, id))
 }
 
 // dataTimeout bounds one call that reads a host's data.
