@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/environs/all"
+	"github.com/slipway-project/slipway/internal/command"
 	"github.com/slipway-project/slipway/internal/site"
 )
 
@@ -32,7 +33,13 @@ users and agents can all be given new passwords.`,
 			if err := a.begin(); err != nil {
 				return err
 			}
-			var err error
+			err := needs(cmd, "out")
+			if err == nil && o.Secrets && passphrase == "" {
+				err = command.Usagef("secrets are kept under a passphrase only: give --passphrase-file FILE")
+			}
+			if err != nil {
+				return err
+			}
 			if o.Passphrase, err = readPassphrase(passphrase); err != nil {
 				return err
 			}
@@ -68,7 +75,10 @@ user and the first worker have new passwords, in DIR/client and DIR/agents.`,
 			if err := a.begin(); err != nil {
 				return err
 			}
-			var err error
+			err := needs(cmd, "from")
+			if err != nil {
+				return err
+			}
 			if o.Passphrase, err = readPassphrase(passphrase); err != nil {
 				return err
 			}
@@ -79,7 +89,7 @@ user and the first worker have new passwords, in DIR/client and DIR/agents.`,
 			}
 			fmt.Fprintf(a.stdout, "restored controller %s as of %s; serve it with: controllerd run --data-dir %s\n", m.Name, m.Created.Format(time.RFC3339), o.Dir)
 			if !m.Secrets {
-				fmt.Fprintln(a.stdout, "the backup had no secrets: give users and agents new passwords, set secret settings again, and hand out DIR/ca.pem")
+				fmt.Fprintf(a.stdout, "the backup had no secrets: give users and agents new passwords, set secret settings again, and hand out %s\n", o.Dir.CAFile())
 			}
 			return nil
 		},

@@ -20,11 +20,14 @@ func (a *app) exportJoinCommand() *cobra.Command {
 never in the store, the certificate authority's among them. The file is
 encrypted with a passphrase. Remove it when the other controller has joined.`,
 		Example: `  controllerd export-join --data-dir /var/lib/slipway --out slipway.join --passphrase-file /etc/slipway/passphrase`,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.begin(); err != nil {
 				return err
 			}
-			var err error
+			err := needs(cmd, "out", "passphrase-file")
+			if err != nil {
+				return err
+			}
 			if o.Passphrase, err = readPassphrase(passphrase); err != nil {
 				return err
 			}
@@ -58,7 +61,10 @@ hear of its addresses from the other controllers.`,
 			if err := a.begin(); err != nil {
 				return err
 			}
-			var err error
+			err := needs(cmd, "store", "join-file", "passphrase-file", "listen")
+			if err != nil {
+				return err
+			}
 			if o.Passphrase, err = readPassphrase(passphrase); err != nil {
 				return err
 			}

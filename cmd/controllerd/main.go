@@ -82,6 +82,16 @@ func (a *app) begin() error {
 	return command.Logging(a.stderr, a.logging)
 }
 
+// needs returns an error of whoever typed a command without some of its flags.
+func needs(c *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if c.Flags().Lookup(name).Value.String() == "" {
+			return command.Usagef("%s needs --%s", c.Name(), name)
+		}
+	}
+	return nil
+}
+
 // devCommand returns the command that is a whole site in one process.
 func (a *app) devCommand() *cobra.Command {
 	var o devOptions

@@ -30,6 +30,9 @@ happened: run it again.`,
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
+			if err := needs(cmd, "from", "to"); err != nil {
+				return err
+			}
 			o.Say = func(text string) { fmt.Fprintln(a.stdout, text) }
 			r, err := site.Migrate(cmd.Context(), o)
 			if err != nil {

@@ -64,3 +64,39 @@ func TestServersThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestFlagsThatAreMissing: a command that was typed without what it needs says in
+// one line what that is, exits with 2, and has touched nothing.
+func TestFlagsThatAreMissing(t *testing.T) {
+	for line, want := range map[string]string{
+		"backup":                        "backup needs --out",
+		"backup --out x --with-secrets": "secrets are kept under a passphrase only: give --passphrase-file FILE",
+		"restore":                       "restore needs --from",
+		"export-join":                   "export-join needs --out",
+		"export-join --out x":           "export-join needs --passphrase-file",
+		"join":                          "join needs --store",
+		"join --store mongodb://h/d":    "join needs --join-file",
+		"migrate":                       "migrate needs --from",
+		"migrate --from /nonesuch":      "migrate needs --to",
+		"rotate-host-key extra":         `rotate-host-key does not take "extra"`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			args := strings.Fields(line)
+			if args[0] != "migrate" {
+				args = append(args, "--data-dir", "site")
+			}
+			stdout, stderr, err := execute(t, args...)
+			if code := command.ExitCode(err); code != 2 {
+				t.Errorf("exit code %d, want 2", code)
+			}
+			if stdout != "" || !strings.HasPrefix(stderr, "error: "+want) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("it says %q and %q, want one line with %q", stdout, stderr, want)
+			}
+			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+				t.Errorf("it left %v, %v", left, err)
+			}
+		})
+	}
+}
