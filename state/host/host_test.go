@@ -64,6 +64,8 @@ func TestAddRefuses(t *testing.T) {
 		{"BMC taken", func(s *host.Spec) { s.Spec.BMC.Address = "simulated://first" }, errors.AlreadyExists, `the BMC at simulated://first is that of host "first" already`},
 		{"MAC taken", func(s *host.Spec) { s.Spec.BootMACAddress = "52:54:00:00:00:01" }, errors.AlreadyExists, `the MAC address 52:54:00:00:00:01 is that of host "first" already`},
 		{"bad MAC", func(s *host.Spec) { s.Spec.BootMACAddress = "52:54" }, errors.NotValid, `"52:54" is not a MAC address: give six pairs of hexadecimal digits, such as 52:54:00:12:34:56`},
+		{"bad fingerprint", func(s *host.Spec) { s.Spec.BMC.CertificateFingerprint = "zz" }, errors.NotValid, "BMC certificate fingerprint is not a SHA-256 in hexadecimal (64 digits)"},
+		{"bad authorities", func(s *host.Spec) { s.Spec.BMC.CABundle = "zz" }, errors.NotValid, "BMC CA bundle holds no certificate in PEM"},
 		{"no MAC", func(s *host.Spec) { s.Spec.BMC.Address = "libvirt://h" }, errors.NotValid, "a host at a BMC of type libvirt needs the MAC address that it boots from"},
 		{"bad name", func(s *host.Spec) { s.Name = "A b" }, errors.NotValid, `"A b" is not a host name: use lower-case letters, digits, hyphens and dots`},
 		{"half credentials", func(s *host.Spec) { s.Credentials.Password = "" }, errors.NotValid, "BMC credentials without password"},

@@ -46,6 +46,16 @@ func (s *Spec) normalize() (address bmc.Address, err error) {
 	case address.Driver.NeedsMAC:
 		return address, errors.NewNotValid(nil, fmt.Sprintf("a host at a BMC of type %s needs the MAC address that it boots from", address.Driver.Scheme))
 	}
+	if pin := s.Spec.BMC.CertificateFingerprint; pin != "" {
+		if _, err := bmc.ParseFingerprint(pin); err != nil {
+			return address, err
+		}
+	}
+	if bundle := s.Spec.BMC.CABundle; bundle != "" {
+		if _, err := bmc.ParseAuthorities(bundle); err != nil {
+			return address, err
+		}
+	}
 	if s.Name == "" && s.Spec.BootMACAddress != "" {
 		s.Name = "host-" + strings.ReplaceAll(s.Spec.BootMACAddress, ":", "")
 	}

@@ -208,3 +208,16 @@ func TestCredentialsValidate(t *testing.T) {
 		t.Error("Trimmed left blanks")
 	}
 }
+
+func TestParseFingerprint(t *testing.T) {
+	want := strings.Repeat("ab", 32)
+	for text, want := range map[string]string{
+		want: want, strings.ToUpper(want): want, strings.TrimSuffix(strings.Repeat("AB:", 32), ":"): want,
+		"": "", "zz": "", want[2:]: "", want + "ab": "",
+	} {
+		got, err := bmc.ParseFingerprint(text)
+		if got != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, errors.NotValid) {
+			t.Errorf("ParseFingerprint(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}

@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"strings"
 
-	"github.com/juju/errors"
-
+	"github.com/slipway-project/slipway/environs/baremetal/bmc"
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
 )
 
@@ -23,9 +21,9 @@ func fingerprint(c *x509.Certificate) string {
 func tlsConfig(d metal3v1alpha1.BMCDetails) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if pin := d.CertificateFingerprint; pin != "" {
-		want := strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(pin))
-		if raw, err := hex.DecodeString(want); err != nil || len(raw) != sha256.Size {
-			return nil, errors.NewNotValid(nil, "BMC certificate fingerprint is not a SHA-256 in hexadecimal (64 digits)")
+		want, err := bmc.ParseFingerprint(pin)
+		if err != nil {
+			return nil, err
 		}
 		c.InsecureSkipVerify = true // VerifyConnection checks more strictly
 		c.VerifyConnection = func(s tls.ConnectionState) error {
@@ -37,9 +35,9 @@ func tlsConfig(d metal3v1alpha1.BMCDetails) (*tls.Config, error) {
 		return c, nil
 	}
 	if d.CABundle != "" {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(d.CABundle)) {
-			return nil, errors.NewNotValid(nil, "BMC CA bundle holds no certificate in PEM")
+		var err error
+		if c.RootCAs, err = bmc.ParseAuthorities(d.CABundle); err != nil {
+			return nil, err
 		}
 	}
 	c.InsecureSkipVerify = d.DisableCertificateVerification
