@@ -51,7 +51,7 @@ type key struct{ line, fingerprint, comment string }
 func parse(line string) (key, error) {
 	public, comment, _, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(rest) > 0 || strings.ContainsAny(line, "\n\r") {
-		return key{line: line}, errors.NotValidf("SSH key %.40q", line)
+		return key{line: line}, errors.NotValidf("SSH key %.40q (use a line such as \"ssh-ed25519 AAAA... NAME\")", line)
 	}
 	return key{line, ssh.FingerprintLegacyMD5(public), comment}, nil
 }

@@ -43,7 +43,7 @@ func TestKeys(t *testing.T) {
 	}
 	print := prints[0][:47]
 	facadetest.Equal(t, "AddKeys", facadetest.Texts(added.Results), "", "SSH key "+print+" already exists [already exists]",
-		`SSH key "rubbish" not valid`, `SSH key "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAB" not valid`, "")
+		`SSH key "rubbish" (use a line such as "ssh-ed25519 AAAA... NAME") not valid`, `SSH key "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAB" (use a line such as "ssh-ed25519 AAAA... NAME") not valid`, "")
 	deleted, err := k.DeleteKeys(ctx, params.ModifyUserSSHKeys{Keys: []string{print, "two@example", "", "three"}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/juju/errors"
 	"github.com/spf13/cobra"
@@ -21,8 +24,11 @@ func (a *app) uploadAgentCommand() *cobra.Command {
 		Use:   "upload-agent FILE --version VERSION",
 		Short: "Give the controller an agent binary for machines",
 		Long: `Give the controller an agent binary, which machines then download. You must be a
-superuser of the controller. A version can be uploaded once; the same file again is fine.`,
-		Example: `  slipway upload-agent agent.tgz --version 2.0.0-jammy-amd64`,
+superuser of the controller. A version can be uploaded once; the same file again is fine.
+
+The file is a gzip'd archive with the program provisionerd at its root, as "make dist"
+builds it.`,
+		Example: `  slipway upload-agent slipway-agent-2.0.0-linux-amd64.tar.gz --version 2.0.0-jammy-amd64`,
 		Args:    takes(1, 1),
 	}
 	text := cmd.Flags().String("version", "", "such as 2.0.0-jammy-amd64; required")
@@ -36,7 +42,14 @@ superuser of the controller. A version can be uploaded once; the same file again
 			return errors.Annotate(err, "cannot read the agent binary")
 		}
 		defer file.Close() // it was read only
+		if err := checkPackage(file); err != nil {
+			return errors.Annotatef(err, "%s is no package with an agent", args[0])
+		}
 		sum := sha256.New()
+		_, err = file.Seek(0, io.SeekStart)
+		if err != nil {
+			return errors.Annotate(err, "cannot read the agent binary")
+		}
 		size, err := io.Copy(sum, file)
 		if err == nil {
 			_, err = file.Seek(0, io.SeekStart)
@@ -58,6 +71,27 @@ superuser of the controller. A version can be uploaded once; the same file again
 		return nil
 	})
 	return cmd
+}
+
+// agentProgram is the program that a package for machines has at its root.
+const agentProgram = "provisionerd"
+
+// checkPackage returns an error unless a file is what machines can unpack: what
+// was uploaded once under a version can never be replaced.
+func checkPackage(file io.Reader) error {
+	zipped, err := gzip.NewReader(file)
+	if err != nil {
+		return errors.Errorf("it is no gzip'd archive; \"make dist\" builds slipway-agent-*.tar.gz")
+	}
+	for members := tar.NewReader(zipped); ; {
+		h, err := members.Next()
+		if err != nil {
+			return errors.Errorf("it has no program %s at its root; \"make dist\" builds slipway-agent-*.tar.gz", agentProgram)
+		}
+		if strings.TrimPrefix(h.Name, "./") == agentProgram && h.Typeflag == tar.TypeReg {
+			return nil
+		}
+	}
 }
 
 func (a *app) upgradeAgentsCommand() *cobra.Command {

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/juju/errors"
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-project/slipway/api/block"
 	"github.com/slipway-project/slipway/api/controller"
+	"github.com/slipway-project/slipway/params"
 )
 
 // blockKinds are the sets of commands that can be disabled, in the order in which
@@ -31,6 +33,11 @@ func blockKind(set string) (string, error) {
 		sets = append(sets, k.set)
 	}
 	return "", usagef("%q is no set of commands: use %s", set, strings.Join(sets, ", "))
+}
+
+// hasBlock reports whether a block of a kind is among blocks.
+func hasBlock(blocks []params.Block, kind string) bool {
+	return slices.ContainsFunc(blocks, func(b params.Block) bool { return b.Type == kind })
 }
 
 // completeBlocks offers the sets of commands.
@@ -69,7 +76,11 @@ Whoever tries is told the message.`,
 				return err
 			}
 			defer conn.Close() // nothing is under way
-			if err := block.New(conn).SwitchOn(ctx, kind, strings.Join(args[1:], " ")); err != nil {
+			blocks := block.New(conn)
+			if err := blocks.SwitchOn(ctx, kind, strings.Join(args[1:], " ")); err != nil {
+				if known, lerr := blocks.List(ctx); lerr == nil && hasBlock(known, kind) {
+					return errors.Errorf("%s is disabled already: for another message, enable it first", args[0])
+				}
 				return saying(err, "cannot disable %s", args[0])
 			}
 			fmt.Fprintf(a.stdout, "disabled %s\n", args[0])
@@ -97,7 +108,11 @@ func (a *app) enableCommandCommand() *cobra.Command {
 				return err
 			}
 			defer conn.Close() // nothing is under way
-			if err := block.New(conn).SwitchOff(ctx, kind); err != nil {
+			blocks := block.New(conn)
+			if err := blocks.SwitchOff(ctx, kind); err != nil {
+				if known, lerr := blocks.List(ctx); lerr == nil && !hasBlock(known, kind) {
+					return errors.Errorf("%s is not disabled", args[0])
+				}
 				return saying(err, "cannot enable %s", args[0])
 			}
 			fmt.Fprintf(a.stdout, "enabled %s\n", args[0])

@@ -62,6 +62,14 @@ input. Without a name the host is called after its MAC address.`,
 		case file == "":
 			return usagef("add-host needs --credentials-file FILE with the BMC's username and password")
 		}
+		for _, name := range []string{"mac", "zone", "tag", "reserve-for", "certificate-fingerprint"} {
+			if text := f.Lookup(name).Value.String(); f.Changed(name) && (text == "" || text == "[]") {
+				return usagef("--%s is empty: give it a value, or leave it out", name)
+			}
+		}
+		if strings.ContainsAny(zone, ", \t\n") {
+			return usagef("%q is no name of a zone: give one word", zone)
+		}
 		var err error
 		if host.Credentials, err = a.credentialsFrom(file); err != nil {
 			return err
@@ -172,6 +180,8 @@ func (a *app) hostCommand() *cobra.Command {
 		Short: "Ask something of a bare-metal host",
 		Example: `  slipway host power rack1-u7 off
   slipway host retry rack1-u7`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	choice := func(use, short string, choices map[string][2]string) *cobra.Command {
 		words := slices.Sorted(func(yield func(string) bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-project/slipway/core/placement"
 	"github.com/slipway-project/slipway/core/size"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -124,14 +125,24 @@ func (f addMachineFlags) params() (params.AddMachineParams, error) {
 // before it how many and from which pool.
 func parseDisk(text string) (params.Disk, error) {
 	d := params.Disk{Count: 1}
+	said := make(map[string]bool)
 	for _, part := range strings.Split(text, ",") {
+		what := "size"
 		if n, err := size.ParseCount(part); err == nil && part != "" {
-			d.Count = n
+			what, d.Count = "number", n
 		} else if mib, err := size.ParseMiB(part); err == nil && part != "" {
 			d.Size = mib
-		} else if d.Pool = part; part == "" {
+		} else if part == "" {
 			return d, usagef("--disks %q has an empty part: use a form such as 2,10G", text)
+		} else if err := (storage.Pool{Name: part, Provider: part}).Check(); err != nil {
+			return d, usagef("--disks %q: %q is no number, no size and no name of a storage pool: use a form such as fast,2,10G", text, part)
+		} else {
+			what, d.Pool = "storage pool", part
 		}
+		if said[what] {
+			return d, usagef("--disks %q has more than one %s: use a form such as fast,2,10G, and --disks again for others", text, what)
+		}
+		said[what] = true
 	}
 	if d.Size == 0 || d.Count == 0 {
 		return d, usagef("--disks %q does not say how many disks of which size: use a form such as 10G or fast,2,10G", text)

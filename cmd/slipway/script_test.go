@@ -1,6 +1,10 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -33,6 +37,7 @@ type siteKey struct{}
 //	agent ID STATUS [MESSAGE]   the machine's agent, or its provisioner, reports
 //	removed ID                  the provisioner removes the machine for good
 //	disconnect                  the controller drops all connections
+//	package FILE PROGRAM        write an agent's package that has PROGRAM at its root
 //	badca                       the store trusts another CA
 //
 // and the conditions [fake] and [real].
@@ -88,7 +93,10 @@ func runScripts(t *testing.T, kind string, open func(*testscript.Env) (storySite
 				}
 				ts.Check(siteOf(ts).setStatus(args[0], args[1], message))
 			},
-			"removed":    func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(siteOf(ts).remove(args[0])) },
+			"removed": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(siteOf(ts).remove(args[0])) },
+			"package": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), agentPackage(args[1]), 0o600))
+			},
 			"disconnect": func(ts *testscript.TestScript, _ bool, _ []string) { siteOf(ts).disconnect() },
 			"badca": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Check(clientstore.New(ts.Getenv("SLIPWAY_DATA")).Update(t.Context(), func(c *clientstore.Contents) error {
@@ -100,4 +108,17 @@ func runScripts(t *testing.T, kind string, open func(*testscript.Env) (storySite
 			},
 		},
 	})
+}
+
+// agentPackage returns a package as machines unpack it, with a program of a name.
+func agentPackage(program string) []byte {
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	for _, name := range []string{"./LICENSE", program} {
+		_ = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: 5, Typeflag: tar.TypeReg}) // to memory
+		_, _ = archive.Write([]byte("agent"))
+	}
+	_, _ = archive.Close(), zipped.Close()
+	return out.Bytes()
 }

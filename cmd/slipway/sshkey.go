@@ -64,6 +64,9 @@ func (a *app) addSSHKeyCommand() *cobra.Command {
 				if err != nil {
 					return errors.Annotate(err, "cannot read SSH keys")
 				}
+				if strings.Contains(text, "PRIVATE KEY-----") {
+					return usagef("%.100q is a private key, which nobody else should have: give the public one, such as @%s.pub", arg, strings.TrimPrefix(arg, "@"))
+				}
 				for line := range strings.Lines(text) {
 					if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 						keys = append(keys, line)
