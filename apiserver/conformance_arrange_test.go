@@ -41,6 +41,7 @@ import (
 //	image JSON                       what an operator says of an image
 //	pool NAME PROVIDER [KEY=VALUE]   a storage pool
 //	nic ID NAME KEY=VALUE ...        a network interface of a machine, with cidr, address, index, disabled
+//	addresses ID ADDRESS ...         what the provider says of where a machine is
 //	cleanup                          what the cleaner does
 //	taken CIDR                       the addresses of a subnet that are not free
 //	volumes ID                       a machine's volumes
@@ -133,6 +134,8 @@ func (p *player) network(word string, args []string) []string {
 			Name: args[1], Index: index, CIDR: given["cidr"], Address: given["address"], Disabled: given["disabled"] == "true",
 			DNSServers: []string{"10.0.0.53"},
 		})))
+	case "addresses":
+		p.must(p.machine(args[0]).SetProviderAddresses(ctx, network.NewAddresses(args[1:]...)))
 	default:
 		return p.show(word, args)
 	}

@@ -109,6 +109,10 @@ type StartInstanceParams struct {
 	// Volumes are to be made with the instance. A provider that cannot returns an
 	// error satisfying errors.NotSupported.
 	Volumes []VolumeParams
+	// Network are the interfaces that a container is to have, each with its MAC
+	// address and its address in a subnet. None means those that its host gives
+	// to containers. Brokers of whole machines are never given any.
+	Network []network.Interface
 	// Progress is told what happens, for people to see. It never blocks for
 	// long and may be called any number of times until StartInstance returns;
 	// nil means nobody asks.

@@ -65,13 +65,26 @@ func (m *Machine) setInstanceInfo(ctx context.Context, info InstanceInfo, volume
 		}
 		d.Instance = &instanceDoc{ID: info.ID, Nonce: info.Nonce, Hardware: info.Hardware}
 		if info.Addresses != nil {
-			d.setAddresses(info.Addresses, d.MachineAddresses)
+			d.setAddresses(withSpaces(info.Addresses, d.ProviderAddresses), d.MachineAddresses)
 		}
 		if info.Interfaces != nil {
 			d.Interfaces = info.Interfaces
 		}
 		return nil
 	})
+}
+
+// withSpaces returns addresses with the spaces of those that are known already:
+// what a provider tells has none, and addresses given to containers do.
+func withSpaces(addresses, known []network.Address) []network.Address {
+	out := slices.Clone(addresses)
+	for i, a := range out {
+		n := slices.IndexFunc(known, func(k network.Address) bool { return k.Value == a.Value })
+		if a.SpaceName == "" && n >= 0 {
+			out[i].SpaceName = known[n].SpaceName
+		}
+	}
+	return out
 }
 
 // errNoInstance says that an instance was not named.

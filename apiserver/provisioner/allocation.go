@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -76,7 +77,7 @@ func (p *ProvisionerAPI) interfaces(args params.Entities, give bool) (params.Mac
 	}
 	var way route
 	if give {
-		if way, err = routeOf(host.Interfaces(), subnets); err != nil {
+		if way, err = routeOf(interfacesOf(host), subnets); err != nil {
 			return none, errors.Annotate(err, "cannot allocate addresses")
 		}
 	}
@@ -125,6 +126,19 @@ type route struct {
 	subnet network.Subnet
 }
 
+// interfacesOf returns a host's interfaces, and behind them one for each address
+// of which nothing but itself is known: most agents tell no more.
+func interfacesOf(host networkedMachine) []network.Interface {
+	out := host.Interfaces()
+	for _, a := range host.Addresses() {
+		known := func(i network.Interface) bool { return i.Address == a.Value }
+		if a.Type == network.IPv4 && !slices.ContainsFunc(out, known) {
+			out = append(out, network.Interface{Name: fmt.Sprintf("eth%d", len(out)), Index: len(out), Address: a.Value})
+		}
+	}
+	return out
+}
+
 // routeOf returns the first of a host's interfaces that leads to a subnet with
 // addresses for containers.
 func routeOf(interfaces []network.Interface, subnets []network.Subnet) (route, error) {
@@ -151,11 +165,22 @@ func routeOf(interfaces []network.Interface, subnets []network.Subnet) (route, e
 // subnetOf returns the subnet that an interface leads to; nil if it is not known.
 func subnetOf(i network.Interface, subnets []network.Subnet) *network.Subnet {
 	for n, s := range subnets {
-		if i.CIDR != "" && i.CIDR == s.CIDR || i.ProviderSubnet != "" && i.ProviderSubnet == s.ProviderID {
+		if i.CIDR != "" && i.CIDR == s.CIDR || i.ProviderSubnet != "" && i.ProviderSubnet == s.ProviderID || placed(i, s) {
 			return &subnets[n]
 		}
 	}
 	return nil
+}
+
+// placed reports whether an interface is in a subnet by its address, where nobody
+// told how large its network is.
+func placed(i network.Interface, s network.Subnet) bool {
+	address, err := netip.ParseAddr(i.Address)
+	if err != nil || i.CIDR != "" && i.CIDR != netip.PrefixFrom(address, address.BitLen()).String() {
+		return false
+	}
+	subnet, err := network.ParseCIDR(s.CIDR)
+	return err == nil && subnet.Contains(address)
 }
 
 // give gives a container that has no instance yet an address.

@@ -143,6 +143,7 @@ type (
 		IsContainer() bool
 		InstanceId() (instance.ID, error)
 		Interfaces() []network.Interface
+		Addresses() []network.Address
 	}
 
 	allocatedMachine interface {

@@ -37,7 +37,8 @@ type Interface struct {
 	Type           string   `json:"type,omitempty"` // empty means ethernet
 	CIDR           string   `json:"cidr,omitempty"`
 	Address        string   `json:"address,omitempty"`
-	MTU            int      `json:"mtu,omitempty"` // bytes; 0 means unknown
+	Gateway        string   `json:"gateway,omitempty"` // to everywhere else; empty means none, or unknown
+	MTU            int      `json:"mtu,omitempty"`     // bytes; 0 means unknown
 	ProviderID     string   `json:"provider-id,omitempty"`
 	ProviderSubnet string   `json:"provider-subnet,omitempty"`
 	VLANTag        int      `json:"vlan-tag,omitempty"`

@@ -134,7 +134,7 @@ func (e *Environ) planFor(ctx context.Context, s settings, info hostInfo, p envi
 		}
 		n.Config["cloud-init.user-data"] = string(text)
 	}
-	return out, nil
+	return out, out.connect(p.Network, info.nics, s.cloudInit)
 }
 
 // limit turns constraints into limits.

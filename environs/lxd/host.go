@@ -27,6 +27,7 @@ type hostInfo struct {
 	cores  uint64
 	memory uint64 // MiB
 	pool   string // of root disks, by the profiles; empty if they name none
+	nics   []nic  // of the profiles; see describeFor, which alone sets it
 }
 
 // arches are LXD's names of architectures, and ours.

@@ -167,7 +167,7 @@ func (e *Environ) order(ctx context.Context, allowed hosts, p environs.StartInst
 // startOn makes a machine's container on one host and starts it.
 func (e *Environ) startOn(ctx context.Context, s settings, h *host, p environs.StartInstanceParams) (environs.StartInstanceResult, error) {
 	var none environs.StartInstanceResult
-	info, err := h.describe(ctx, s.profiles)
+	info, err := h.describeFor(ctx, s.profiles, p)
 	if err != nil {
 		return none, err
 	}
@@ -202,6 +202,7 @@ func (e *Environ) result(ctx context.Context, h *host, info hostInfo, p environs
 	}
 	out := instanceOf(h, i)
 	out.Hardware, _ = hardwareOf(h, info, p)
+	out.Addresses = addressesGiven(p.Network)
 	return environs.StartInstanceResult{Instance: out}, nil
 }
 
@@ -212,7 +213,7 @@ func (e *Environ) resume(ctx context.Context, s settings, f found, p environs.St
 	if f.instance.Config[keyPrefix+environs.TagNonce] != p.InstanceConfig.Nonce {
 		return none, errors.AlreadyExistsf("container %s of another start", f.instance.Name)
 	}
-	info, err := f.host.describe(ctx, s.profiles)
+	info, err := f.host.describeFor(ctx, s.profiles, p)
 	if err != nil {
 		return none, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
 )
@@ -27,6 +28,9 @@ func (h *Host) StartInstance(ctx context.Context, p environs.StartInstanceParams
 	}
 	q := startRequest(p)
 	q.Host, q.Placement = h.id, ""
+	for _, i := range p.Network {
+		q.Addresses = append(q.Addresses, network.NewAddress(i.Address))
+	}
 	p.Report(status.Allocating, "starting a container on "+string(h.id))
 	reply, err := h.rack.Start(ctx, q)
 	if err != nil {

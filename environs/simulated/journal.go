@@ -14,6 +14,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/internal/atomicfile"
 )
@@ -30,6 +31,8 @@ type stored struct {
 	Agent   Agent             `json:"agent"`
 	Host    instance.ID       `json:"host,omitempty"` // of a container
 	Volumes []environs.Volume `json:"volumes,omitempty"`
+
+	Addresses []network.Address `json:"addresses,omitempty"` // that it was given; empty means the one made of Number
 }
 
 // record is a line of the journal: the first names the format, each other says

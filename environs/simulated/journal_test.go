@@ -13,6 +13,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/simulated"
 )
@@ -28,6 +29,9 @@ func TestInstancesOutliveTheRack(t *testing.T) {
 	r := newRack(t, o)
 	for i := range 5 {
 		q := request(t, fmt.Sprint(i), "mem=4G")
+		if i == 3 {
+			q.Addresses = network.NewAddresses("10.0.200.7")
+		}
 		q.Volumes = []environs.VolumeParams{{ID: fmt.Sprint(i), Size: 1024, Provider: "static", Attributes: map[string]any{"foo": "bar"}}}
 		want := environs.Volume{ID: q.Volumes[0].ID, VolumeID: fmt.Sprintf("sim-%d-vol-0", i+1), Size: 1024, DeviceName: "disk1"}
 		if got := mustStart(t, r, q).Volumes; len(got) != 1 || got[0] != want {
@@ -39,6 +43,9 @@ func TestInstancesOutliveTheRack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before = mustList(t, r)
+	if text := fmt.Sprint(environsText(before)); !strings.Contains(text, "10.0.200.7") {
+		t.Errorf("instances: %s, want one with the address that it was given", text)
+	}
 	if _, err := simulated.NewRack(o); !errors.Is(err, errors.AlreadyExists) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("opening it twice = %v, want AlreadyExists naming the process", err)
 	}

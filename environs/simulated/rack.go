@@ -256,7 +256,7 @@ func (r *Rack) displace(m *machine) bool {
 // r.
 func (r *Rack) boot(m *machine) {
 	a := m.Agent
-	a.Addresses = addresses(m.Number)
+	a.Addresses = m.addresses()
 	a.Host = &Host{rack: r, id: m.ID, key: keyOf(m.Owner)}
 	a.Trust = func(ca string) { r.trust(m, ca) }
 	r.agents.start(m.ID, r.throw(CallBoot, m.Owner).delay, a)
@@ -275,10 +275,13 @@ func (r *Rack) trust(m *machine, ca string) {
 	}
 }
 
-// addresses returns those of an instance: one in 10.0.0.0/8, apart from the
+// addresses returns where an instance is: as it was told, or else one in 10.0.0.0/8, apart from the
 // first 256, which gateways and the like have.
-func addresses(number uint64) []network.Address {
-	n := number + 256
+func (s *stored) addresses() []network.Address {
+	if len(s.Addresses) > 0 {
+		return s.Addresses
+	}
+	n := s.Number + 256
 	return network.NewAddresses(fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n)))
 }
 
@@ -286,7 +289,7 @@ func addresses(number uint64) []network.Address {
 func (r *Rack) instance(m *machine) environs.Instance {
 	i := environs.Instance{
 		ID: m.ID, Owner: m.Owner, Nonce: m.Agent.Nonce, Status: status.Running, Message: "running in " + m.Zone,
-		Addresses: addresses(m.Number), Hardware: r.has.kind(m.Kind).characteristics(m.Zone), Volumes: m.Volumes,
+		Addresses: m.addresses(), Hardware: r.has.kind(m.Kind).characteristics(m.Zone), Volumes: m.Volumes,
 	}
 	// What is still being started is listed too, so that whoever stops it
 	// ends the start.

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-project/slipway/core/constraints"
 	"github.com/slipway-project/slipway/core/instance"
 	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/environs"
 )
 
@@ -23,9 +24,10 @@ type StartRequest struct {
 	Placement   string                  `json:"placement,omitempty"` // zone=NAME, fail=N or both with a comma
 	Group       []instance.ID           `json:"group,omitempty"`     // to keep away from; empty means all of the model's
 	Tags        map[string]string       `json:"tags,omitempty"`
-	Volumes     []environs.VolumeParams `json:"volumes,omitempty"` // to make with it
-	Epoch       int64                   `json:"epoch,omitempty"`   // of the worker that asks; see Rack.admit
-	Host        instance.ID             `json:"host,omitempty"`    // for a container: where; empty means no container
+	Volumes     []environs.VolumeParams `json:"volumes,omitempty"`   // to make with it
+	Epoch       int64                   `json:"epoch,omitempty"`     // of the worker that asks; see Rack.admit
+	Host        instance.ID             `json:"host,omitempty"`      // for a container: where; empty means no container
+	Addresses   []network.Address       `json:"addresses,omitempty"` // for a container: that it is to have; empty means one of the rack's
 }
 
 // Validate returns an error satisfying errors.NotValid that names what is
@@ -137,6 +139,7 @@ func (r *Rack) reserve(q StartRequest) (*machine, throw, error) {
 	m := &machine{stored: stored{
 		ID: instance.ID(fmt.Sprintf("sim-%d", r.next)), Number: r.next, Owner: q.Owner,
 		Kind: kind, Zone: zone, Base: q.Base, Tags: maps.Clone(q.Tags), Agent: q.Agent, Host: q.Host, Volumes: makeVolumes(r.next, q.Volumes),
+		Addresses: q.Addresses,
 	}}
 	r.next++
 	r.place(m)

@@ -64,6 +64,8 @@ type controller struct {
 	told      bool // whether supported has been told
 	records   map[string]*record
 	watchers  []typed
+	subnet    string // of the addresses that containers are given; empty means that they are given none
+	released  []string
 	changed   chan struct{}
 }
 
@@ -256,4 +258,27 @@ func (c *controller) Remove(_ context.Context, ids ...string) ([]error, error) {
 	}
 	c.tell()
 	return errs, err
+}
+
+func (c *controller) PrepareContainerInterfaceInfo(_ context.Context, ids ...string) ([]api.Result[[]params.NetworkConfig], error) {
+	if c.subnet == "" {
+		return nil, errors.NotSupportedf("container address allocation")
+	}
+	return each(c, ids, func(*record) ([]params.NetworkConfig, error) {
+		return []params.NetworkConfig{{InterfaceName: "ens3", MACAddress: "00:16:3e:00:00:01", CIDR: c.subnet, Address: "10.0.0.7"}}, nil
+	})
+}
+
+func (c *controller) GetContainerInterfaceInfo(ctx context.Context, ids ...string) ([]api.Result[[]params.NetworkConfig], error) {
+	return c.PrepareContainerInterfaceInfo(ctx, ids...)
+}
+
+func (c *controller) ReleaseContainerAddresses(_ context.Context, ids ...string) ([]error, error) {
+	if c.subnet == "" {
+		return nil, errors.NotSupportedf("container address allocation")
+	}
+	c.mu.Lock()
+	c.released = append(c.released, ids...)
+	c.mu.Unlock()
+	return make([]error, len(ids)), nil
 }

@@ -11,6 +11,7 @@ import (
 	apiprovisioner "github.com/slipway-project/slipway/api/provisioner"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/instance"
+	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/tag"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/config"
@@ -111,7 +112,7 @@ func (p providers) Open(ctx context.Context, o environs.OpenParams) (environs.En
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	return hostEnviron{Environ: e, host: p.cfg.MachineID}, nil
+	return hostEnviron{Environ: e, host: p.cfg.MachineID, named: p.cfg.named}, nil
 }
 
 // local returns a model's settings without those that say which LXD servers its
@@ -128,7 +129,8 @@ func local(cfg *config.Config) *config.Config {
 // machine's containers is seen.
 type hostEnviron struct {
 	environs.Environ
-	host string
+	host  string
+	named func([]network.Interface) []network.Interface // see Config.named
 }
 
 // AllInstances implements environs.InstanceBroker.
@@ -143,6 +145,7 @@ func (e hostEnviron) StartInstance(ctx context.Context, p environs.StartInstance
 		return environs.StartInstanceResult{}, errors.NotValidf("machine %s as a container of machine %s", p.Owner.MachineID, e.host)
 	}
 	p.Placement = "" // said where the container goes, which is here
+	p.Network = e.named(p.Network)
 	return e.Environ.StartInstance(ctx, p)
 }
 

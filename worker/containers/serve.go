@@ -17,7 +17,7 @@ func Serve(o lxd.Options) func(ctx context.Context, c machineagent.Connection, m
 	return func(ctx context.Context, c machineagent.Connection, machineID string) error {
 		w, err := New(Config{
 			API: apiprovisioner.New(c), MachineID: machineID, ModelUUID: c.ModelUUID(), ControllerUUID: c.ControllerUUID(),
-			Retries: apicontainers.New(c, machineID).WatchRetries, Addresses: c.Addrs()[:1], LXD: o,
+			Retries: apicontainers.New(c, machineID).WatchRetries, Addresses: c.Addrs()[:1], LXD: o, Resolvers: Resolvers,
 		})
 		if err != nil {
 			return errors.Trace(err)

@@ -26,6 +26,7 @@ var logger = loggo.GetLogger("slipway.worker.containers")
 // satisfies it.
 type API interface {
 	provisioner.API
+	provisioner.Allocator
 	SetSupportedContainers(ctx context.Context, id string, types ...string) error
 	WatchContainers(ctx context.Context, id, containerType string) (watcher.StringsWatcher, error)
 	WatchAllContainers(ctx context.Context, id string) (watcher.StringsWatcher, error)
@@ -33,8 +34,8 @@ type API interface {
 
 var _ API = (*apiprovisioner.Client)(nil)
 
-// Config is what the worker works with. All but Retries, LXD.AgentBinary and Backoff
-// is required.
+// Config is what the worker works with. All but Retries, LXD.AgentBinary, Resolvers
+// and Backoff is required.
 type Config struct {
 	API API // logged in as the machine
 	// Retries tells when another try of containers in error is asked for; nil means
@@ -49,6 +50,9 @@ type Config struct {
 	Addresses []string
 	// LXD says where the machine's own LXD server is, as its only host.
 	LXD lxd.Options
+	// Resolvers returns the DNS servers of containers that are given addresses
+	// without any; nil means none.
+	Resolvers func() []string
 	// Backoff is between attempts to set up the machine.
 	Backoff worker.Backoff
 }
@@ -162,6 +166,7 @@ func (w *Worker) provision() (chan error, error) {
 	p, err := provisioner.New(provisioner.Config{
 		API:            hostAPI{API: w.cfg.API, host: w.cfg.MachineID, retries: w.cfg.Retries, addresses: w.cfg.Addresses},
 		Registry:       providers{w.cfg},
+		Network:        w.cfg.API,
 		ModelUUID:      w.cfg.ModelUUID,
 		ControllerUUID: w.cfg.ControllerUUID,
 	})

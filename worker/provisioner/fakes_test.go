@@ -55,6 +55,7 @@ type fakeMachine struct {
 	instStat status.Info
 	history  []status.Info // of the instance
 	volumes  []apiprovisioner.Volume
+	network  []params.NetworkConfig
 }
 
 // fakeAPI is a controller that holds machines in memory. Its hooks, where set,
@@ -260,7 +261,7 @@ func (f *fakeAPI) SetInstanceInfo(_ context.Context, set ...apiprovisioner.Insta
 			if m.instance != "" {
 				return errors.New("already set")
 			}
-			m.instance, m.nonce, m.volumes = s.ID, s.Nonce, s.Volumes
+			m.instance, m.nonce, m.volumes, m.network = s.ID, s.Nonce, s.Volumes, s.Network
 			return nil
 		})[0]
 	}

@@ -19,8 +19,8 @@ import (
 
 var logger = loggo.GetLogger("slipway.worker.provisioner")
 
-// Config is what a provisioner works with. All fields but Epoch, Hosts and
-// Host are required.
+// Config is what a provisioner works with. API, the UUIDs, and Registry
+// or Host are required.
 type Config struct {
 	API            API       // logged in to the model, as a manager or as Host's agent
 	Registry       Providers // that a model may use; not needed with Host
@@ -34,6 +34,10 @@ type Config struct {
 	// Instances is whom to tell what becomes of instances that run; nil means that
 	// nobody wants to know. It is not used with Host.
 	Instances instancepoller.API
+
+	// Network gives containers their addresses; nil means that whoever starts
+	// them does, as is so for top-level machines.
+	Network Allocator
 
 	// Host is the machine whose containers are cared for; nil means the
 	// top-level machines of the model.
@@ -185,6 +189,7 @@ func (p *Provisioner) configure(ctx context.Context, environ environs.Environ, w
 		broker:   environ,
 		owner:    environs.Owner{ControllerUUID: p.cfg.ControllerUUID, ModelUUID: p.cfg.ModelUUID},
 		settings: settingsOf(model),
+		network:  p.cfg.Network,
 		model:    p.model.Load,
 		watch:    p.cfg.API.WatchModelMachines,
 		retries:  p.cfg.API.WatchMachineErrorRetry,

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +37,8 @@ type started struct {
 	m        *machine
 	instance environs.Instance
 	nonce    string
-	adopted  bool // an earlier attempt started it
+	adopted  bool                   // an earlier attempt started it
+	network  []params.NetworkConfig // that it was given
 }
 
 // want brings a machine one step nearer to its start, unless it is on its way.
@@ -160,6 +160,7 @@ type attempt struct {
 	info     params.ProvisioningInfo
 	password string
 	nonce    string
+	network  []params.NetworkConfig // that a container was given; none means that the provider decides
 }
 
 // attempt starts the machines of a batch. What they have in common is asked once
@@ -174,7 +175,7 @@ func (t *task) attempt(batch []attempt) {
 		}
 		return
 	}
-	for _, a := range t.prepare(ctx, batch) {
+	for _, a := range t.allocate(ctx, t.prepare(ctx, batch)) {
 		t.tomb.Go(func() error {
 			result, err := t.startOne(a, agent)
 			t.report(a, result, err)
@@ -334,6 +335,7 @@ func (t *task) startOne(a attempt, agent environs.InstanceConfig) (environs.Star
 		SubnetsToZones:    a.info.SubnetsToZones,
 		EndpointBindings:  a.info.EndpointBindings,
 		Volumes:           volumeParams(a.info.Volumes),
+		Network:           interfaces(a.network),
 		Progress:          t.progress(a.m),
 	})
 }
@@ -374,7 +376,7 @@ func (t *task) startEnded(a attempt, result environs.StartInstanceResult, err er
 	m.cancel = nil
 	if err == nil {
 		m.enter(recording)
-		t.records = append(t.records, started{m: m, instance: result.Instance, nonce: a.nonce})
+		t.records = append(t.records, started{m: m, instance: result.Instance, nonce: a.nonce, network: a.network})
 		return
 	}
 	t.running--
@@ -431,11 +433,12 @@ func (t *task) record() {
 	t.spawn(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
+		t.recall(ctx, batch)
 		set := make([]apiprovisioner.Instance, len(batch))
 		for i, s := range batch {
 			set[i] = apiprovisioner.Instance{
 				MachineID: s.m.id, ID: s.instance.ID, Nonce: s.nonce,
-				Hardware: &s.instance.Hardware, Network: networkConfig(s.instance), Volumes: volumes(s.instance),
+				Hardware: &s.instance.Hardware, Network: networkConfig(s), Volumes: volumes(s.instance),
 			}
 		}
 		errs, err := t.cfg.api.SetInstanceInfo(ctx, set...)
@@ -506,27 +509,4 @@ func volumes(i environs.Instance) []apiprovisioner.Volume {
 		out = append(out, apiprovisioner.Volume(v))
 	}
 	return out
-}
-
-// networkConfig returns the addresses of an instance as the controller takes
-// them; nil if there are none.
-func networkConfig(i environs.Instance) []params.NetworkConfig {
-	var out []params.NetworkConfig
-	for n, a := range i.Addresses {
-		out = append(out, params.NetworkConfig{
-			DeviceIndex: n, InterfaceName: fmt.Sprintf("eth%d", n), InterfaceType: "ethernet",
-			ConfigType: "static", Address: a.Value, CIDR: hostCIDR(a.Value),
-		})
-	}
-	return out
-}
-
-// hostCIDR returns the network that holds one address and no other, which is
-// all that is known of it; empty for a host name.
-func hostCIDR(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return ""
-	}
-	return netip.PrefixFrom(ip, ip.BitLen()).String()
 }

@@ -161,6 +161,7 @@ func (t *task) remove() {
 		t.spawn(func(ctx context.Context) func() {
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
+			t.release(ctx, idsOf(part))
 			errs, err := t.cfg.api.Remove(ctx, idsOf(part)...)
 			return func() { t.removed(part, errs, err) }
 		})

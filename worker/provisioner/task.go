@@ -29,6 +29,7 @@ type taskConfig struct {
 	owner    environs.Owner        // whose instances these are; names no machine
 	model    func() *config.Config // the model's configuration as it is now
 	settings settings
+	network  Allocator // gives containers addresses; nil means that nobody does
 
 	watch   func(ctx context.Context) (watcher.StringsWatcher, error) // the machines, by id
 	retries func(ctx context.Context) (watcher.NotifyWatcher, error)  // nil means that nobody asks for retries

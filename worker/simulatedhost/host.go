@@ -26,6 +26,7 @@ var logger = loggo.GetLogger("slipway.worker.simulatedhost")
 // it.
 type API interface {
 	provisioner.API
+	provisioner.Allocator
 	SetSupportedContainers(ctx context.Context, id string, types ...string) error
 }
 
@@ -78,7 +79,7 @@ func (c Config) serve(ctx context.Context) error {
 		return errors.Trace(err)
 	}
 	p, err := provisioner.New(provisioner.Config{
-		API: c.API, ModelUUID: c.ModelUUID, ControllerUUID: c.ControllerUUID,
+		API: c.API, ModelUUID: c.ModelUUID, ControllerUUID: c.ControllerUUID, Network: c.API,
 		Host: &provisioner.Host{ID: c.MachineID, Type: container.LXD, Broker: c.Broker, Retries: c.Retries},
 	})
 	if err != nil {

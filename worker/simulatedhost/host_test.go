@@ -12,12 +12,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slipway-project/slipway/api"
+	"github.com/slipway-project/slipway/api/client"
 	"github.com/slipway-project/slipway/apiserver"
 	"github.com/slipway-project/slipway/core/container"
 	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
 	"github.com/slipway-project/slipway/environs"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 	"github.com/slipway-project/slipway/params"
@@ -30,13 +32,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // site is a controller, a worker and a rack in one process.
 type site struct {
 	*statetest.Site
 	t    *testing.T
 	rack *simulated.Rack
+	info api.Info // of machine 0 of the controller model
 }
 
 func newSite(t *testing.T) *site {
@@ -67,11 +70,12 @@ func newSite(t *testing.T) *site {
 	})
 	must(t, err)
 	t.Cleanup(s.rack.Close)
+	s.info = api.Info{
+		Addrs: []string{server.Addr().String()}, CACert: files.AuthorityPEM(), ModelUUID: s.ControllerModelUUID(),
+		Tag: "machine-0", Password: params.Secret(statetest.MachinePassword), Nonce: statetest.MachineNonce,
+	}
 	models, err := provisioner.NewModels(provisioner.ModelsConfig{
-		Info: api.Info{
-			Addrs: []string{server.Addr().String()}, CACert: files.AuthorityPEM(), ModelUUID: s.ControllerModelUUID(),
-			Tag: "machine-0", Password: params.Secret(statetest.MachinePassword), Nonce: statetest.MachineNonce,
-		},
+		Info: s.info,
 		Only: s.Default.ModelUUID(), Backoff: quick,
 		Registry: environs.NewRegistry(map[string]environs.Provider{simulated.Name: simulated.Provider{Rack: s.rack}}),
 	})
@@ -230,4 +234,70 @@ func TestContainersAreTriedAgainOnRequest(t *testing.T) {
 		must(t, s.machine(id).MergeStatusData(ctx, map[string]any{"transient": true}))
 		s.started(id)
 	}
+}
+
+// TestContainersAreGivenAddresses has containers get addresses from a subnet, and
+// give them back in the end.
+func TestContainersAreGivenAddresses(t *testing.T) {
+	s := newSite(t)
+	ctx := context.Background()
+	must(t, s.UpdateControllerConfig(ctx, map[string]any{"features": []any{"address-allocation"}}, nil))
+	must(t, s.Default.ModelConfig().Update(ctx, config.Update{Set: map[string]any{config.RetryDelay: "100ms"}}))
+	networks := s.Default.Networks()
+	const cidr, first, second = "10.0.0.0/16", "10.0.200.1", "10.0.200.2"
+	must(t, networks.AddSpace(ctx, network.Space{Name: "inner"}, nil))
+	must(t, networks.AddSubnet(ctx, network.Subnet{CIDR: cidr, Space: "inner", Low: first, High: second}))
+	statetest.AddMachine(t, s.Default, state.MachineSpec{})
+	for range 2 {
+		statetest.AddMachine(t, s.Default, state.MachineSpec{Parent: "0", ContainerType: container.LXD})
+	}
+	s.started("0/lxd/0", "0/lxd/1")
+
+	inside := s.status().Machines["0"].Containers
+	had := inside["0/lxd/0"].DNSName
+	if got := []string{had, inside["0/lxd/1"].DNSName}; !slices.Contains(got, first) || !slices.Contains(got, second) {
+		t.Errorf("status shows the addresses %q, want %s and %s", got, first, second)
+	}
+	for _, id := range []string{"0/lxd/0", "0/lxd/1"} {
+		// One address, whoever tells of it: the rack, its agent and the record.
+		m := s.machine(id)
+		all, given := m.Addresses(), m.Allocated()
+		if len(all) != 1 || len(given) != 1 || all[0].Value != given[0].Address || all[0].SpaceName != "inner" ||
+			len(m.Interfaces()) != 1 || m.Interfaces()[0].MAC != given[0].MAC || m.Interfaces()[0].CIDR != cidr {
+			t.Errorf("%s: addresses %v, given %v, interfaces %v", id, all, given, m.Interfaces())
+		}
+	}
+
+	// The range is used up: the next one waits until another has gone.
+	statetest.AddMachine(t, s.Default, state.MachineSpec{Parent: "0", ContainerType: container.LXD})
+	s.until("0/lxd/2", "waiting for an address", func(m *state.Machine) bool {
+		return strings.Contains(m.InstanceStatus().Message, "exhausted")
+	})
+	must(t, s.machine("0/lxd/0").Destroy(ctx))
+	s.gone("0/lxd/0")
+	_, err := s.Cleanups().Run(ctx, time.Now())
+	must(t, err)
+	taken, err := networks.Addresses(ctx, cidr)
+	must(t, err)
+	if taken[had].Holder == "0/lxd/0" {
+		t.Errorf("taken addresses: %v, want %s back", taken, had)
+	}
+	s.started("0/lxd/2")
+	if got := s.status().Machines["0"].Containers["0/lxd/2"].DNSName; got != had {
+		t.Errorf("address of the one that waited = %q, want %q, which was given back", got, had)
+	}
+}
+
+// status is what an operator is shown.
+func (s *site) status() params.FullStatus {
+	s.t.Helper()
+	info := s.info
+	info.ModelUUID, info.Tag, info.Nonce = s.Default.ModelUUID(), "user-"+statetest.AdminName, ""
+	info.Password = params.Secret(statetest.AdminPassword)
+	c, err := api.Open(context.Background(), info, api.DialOptions{})
+	must(s.t, err)
+	defer c.Close()
+	full, err := client.New(c).FullStatus(context.Background())
+	must(s.t, err)
+	return full
 }

@@ -69,7 +69,7 @@ type Failure struct {
 }
 
 // NewServer returns a running server that has images with the given aliases, a
-// profile "default" with a storage pool of the same name, 4 CPUs and 8 GiB of
+// profile "default" with a storage pool of the same name and the network lxdbr0, 4 CPUs and 8 GiB of
 // memory. It ends with the test.
 func NewServer(t testing.TB, aliases ...string) *Server {
 	t.Helper()
@@ -87,8 +87,11 @@ func NewServer(t testing.TB, aliases ...string) *Server {
 	s := &Server{
 		Address: "unix://" + socket, images: map[string]bool{},
 		containers: map[string]*Container{}, operations: map[string]map[string]any{},
-		pools:          []string{"default"},
-		profileDevices: map[string]map[string]string{"root": {"type": "disk", "path": "/", "pool": "default"}},
+		pools: []string{"default"},
+		profileDevices: map[string]map[string]string{
+			"root": {"type": "disk", "path": "/", "pool": "default"},
+			"eth0": {"type": "nic", "network": "lxdbr0"},
+		},
 	}
 	for _, a := range aliases {
 		s.images[a] = true
@@ -279,6 +282,13 @@ func (s *Server) Bare() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools, s.profileDevices = nil, map[string]map[string]string{}
+}
+
+// Profile replaces the devices of the default profile.
+func (s *Server) Profile(devices map[string]map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profileDevices = devices
 }
 
 // Pool returns the storage pool of the default profile's root disk; empty means
