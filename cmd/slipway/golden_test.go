@@ -171,12 +171,19 @@ func TestRoughly(t *testing.T) {
 
 func TestHelpOfEveryCommandHasAnExample(t *testing.T) {
 	root := (&app{env: func(string) string { return "" }}).root()
-	for _, cmd := range root.Commands() {
-		if cmd.Example == "" && !cmd.Hidden && cmd.Name() != "completion" && cmd.Name() != "help" {
-			t.Errorf("%s has no example", cmd.Name())
+	commands := root.Commands()
+	for len(commands) > 0 {
+		cmd := commands[0]
+		commands = commands[1:]
+		if cmd.Name() == "completion" || cmd.Name() == "help" {
+			continue // cobra's own
+		}
+		commands = append(commands, cmd.Commands()...)
+		if cmd.Example == "" && !cmd.Hidden {
+			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 		if cmd.Short == "" {
-			t.Errorf("%s does not say what it does", cmd.Name())
+			t.Errorf("%s does not say what it does", cmd.CommandPath())
 		}
 	}
 }

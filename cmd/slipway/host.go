@@ -183,7 +183,7 @@ func (a *app) hostCommand() *cobra.Command {
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	choice := func(use, short string, choices map[string][2]string) *cobra.Command {
+	choice := func(use, short, example string, choices map[string][2]string) *cobra.Command {
 		words := slices.Sorted(func(yield func(string) bool) {
 			for w := range choices {
 				if !yield(w) {
@@ -191,7 +191,7 @@ func (a *app) hostCommand() *cobra.Command {
 				}
 			}
 		})
-		c := &cobra.Command{Use: use + " NAME " + strings.Join(words, "|"), Short: short, Args: takes(2, 2)}
+		c := &cobra.Command{Use: use + " NAME " + strings.Join(words, "|"), Short: short, Example: "  slipway host " + use + " rack1-u7 " + example, Args: takes(2, 2)}
 		c.RunE = a.do(func(ctx context.Context, args []string) error {
 			chosen, ok := choices[args[1]]
 			if !ok {
@@ -202,16 +202,16 @@ func (a *app) hostCommand() *cobra.Command {
 		return c
 	}
 	plain := func(use, short, action, done string) *cobra.Command {
-		return &cobra.Command{Use: use + " NAME", Short: short, Args: takes(1, 1), RunE: a.do(func(ctx context.Context, args []string) error {
+		return &cobra.Command{Use: use + " NAME", Short: short, Example: "  slipway host " + use + " rack1-u7", Args: takes(1, 1), RunE: a.do(func(ctx context.Context, args []string) error {
 			return a.askHost(ctx, args[0], action, done)
 		})}
 	}
 	cmd.AddCommand(
-		choice("power", "Switch a host on or off", map[string][2]string{
+		choice("power", "Switch a host on or off", "cycle", map[string][2]string{
 			"on": {"power-on", "switching host %s on\n"}, "off": {"power-off", "switching host %s off\n"},
 			"cycle": {"reboot", "rebooting host %s\n"}, "reset": {"hard-reboot", "rebooting host %s at once\n"},
 		}),
-		choice("maintenance", "Leave a host alone, or care for it again", map[string][2]string{
+		choice("maintenance", "Leave a host alone, or care for it again", "on", map[string][2]string{
 			"on": {"maintenance-on", "host %s is left alone\n"}, "off": {"maintenance-off", "host %s is cared for again\n"},
 		}),
 		plain("inspect", "Find out anew what a host is made of", "inspect", "host %s is to be inspected\n"),
@@ -222,7 +222,8 @@ func (a *app) hostCommand() *cobra.Command {
 }
 
 func (a *app) hostCredentialsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "credentials NAME --credentials-file FILE", Short: "Give a host's BMC other credentials", Args: takes(1, 1)}
+	cmd := &cobra.Command{Use: "credentials NAME --credentials-file FILE", Short: "Give a host's BMC other credentials",
+		Example: "  slipway host credentials rack1-u7 --credentials-file bmc.yaml", Args: takes(1, 1)}
 	file := cmd.Flags().String("credentials-file", "", "file with the BMC's username and password (required)")
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if *file == "" {

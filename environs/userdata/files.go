@@ -179,7 +179,7 @@ var sha256Text = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // sources returns what the installer is told.
 func sources(c *environs.InstanceConfig) ([]byte, error) {
 	if len(c.AgentBinaries) == 0 {
-		return nil, errors.NotValidf("machine %s without a package of the agent", c.MachineID)
+		return nil, errors.NewNotValid(nil, "no agent binary for its series and architecture has been uploaded: upload one (slipway upload-agent), or have an image that holds the agent")
 	}
 	var list []source
 	for _, b := range c.AgentBinaries {

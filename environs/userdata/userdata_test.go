@@ -180,6 +180,9 @@ func TestBadConfigIsRefused(t *testing.T) {
 		if !errors.Is(err, errors.NotValid) {
 			t.Errorf("%s: CloudInit = %v, want NotValid", name, err)
 		}
+		if name == "no package" && (err == nil || !strings.Contains(err.Error(), "upload one (slipway upload-agent)")) {
+			t.Errorf("%s: CloudInit = %v, which does not say what to do", name, err)
+		}
 		if err != nil && (strings.Contains(err.Error(), "hush-") || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: error is not one line without secrets: %v", name, err)
 		}
