@@ -62,6 +62,12 @@ func (d *hostDevice) Size() (int64, error) {
 	return n, errors.Annotatef(err, "cannot get size of %s", d.Name())
 }
 
+// StartSync begins to bring what was written between offset and offset+length onto the medium
+// and does not wait for it (sync_file_range(2)). Errors are those of the next Sync.
+func (d *hostDevice) StartSync(offset, length int64) {
+	_ = unix.SyncFileRange(int(d.Fd()), offset, length, unix.SYNC_FILE_RANGE_WRITE)
+}
+
 // Zero makes length bytes at offset zero without sending them, where the drive can
 // (BLKZEROOUT of linux/fs.h). Both are multiples of the logical block.
 func (d *hostDevice) Zero(offset, length int64) error {

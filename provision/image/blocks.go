@@ -16,6 +16,16 @@ type zeroer interface {
 	Zero(offset, length int64) error
 }
 
+// starter is a device that can begin to bring what was written onto its medium. It does
+// not wait for the end of that, and errors are left to Sync.
+type starter interface {
+	StartSync(offset, length int64)
+}
+
+// startEvery is after how many bytes a starter is told to begin. Without that the medium
+// idles until the kernel finds that there is enough to do, and the last Sync waits long.
+const startEvery = 8 << 20
+
 // zeroChunk is compared with, and written where a device is no zeroer.
 var zeroChunk = make([]byte, chunkSize)
 
@@ -33,6 +43,7 @@ type blockWriter struct {
 	tailFrom int64
 
 	zeroFrom, zeroLen int64 // a run of zeros not written yet
+	started           int64 // up to where the device was told to begin
 }
 
 // newBlockWriter makes the device unbootable and returns a writer to it.
@@ -109,8 +120,16 @@ func (w *blockWriter) data(p []byte, at int64) error {
 	if err := w.flushZeros(); err != nil {
 		return err
 	}
-	_, err := w.d.WriteAt(p, at)
-	return errors.Annotatef(err, "cannot write to disk at byte %d", at)
+	if _, err := w.d.WriteAt(p, at); err != nil {
+		return errors.Annotatef(err, "cannot write to disk at byte %d", at)
+	}
+	if end := at + int64(len(p)); end-w.started >= startEvery {
+		if s, ok := w.d.(starter); ok {
+			s.StartSync(w.started, end-w.started)
+		}
+		w.started = end
+	}
+	return nil
 }
 
 // zeros adds to the run of zeros, or begins another.

@@ -336,10 +336,7 @@ func (w *Writer) writeQcow2(ctx context.Context, r *remote, v *verifier, out *bl
 	}
 	v.digest = r.digest
 	p := &pieces{}
-	if err := r.readAll(ctx, func(b []byte) {
-		v.writeFile(b)
-		p.write(b)
-	}); err != nil {
+	if err := r.readAll(ctx, append(v.fileHashes(), p.write)); err != nil {
 		return err
 	}
 	p.end()
@@ -361,9 +358,9 @@ func (w *Writer) writeQcow2(ctx context.Context, r *remote, v *verifier, out *bl
 	if h, err = parseQcow2(head, r.size); err != nil {
 		return err
 	}
-	hash := v.contentHash()
-	if hash == nil {
-		hash = func([]byte) {}
+	hash := func([]byte) {}
+	if all := v.contentHashes(); len(all) > 0 {
+		hash = all[0]
 	}
 	q := &qcow2{qcow2Header: h, at: source.at, file: r.size}
 	last := time.Now()
@@ -391,11 +388,11 @@ func (w *Writer) writeQcow2(ctx context.Context, r *remote, v *verifier, out *bl
 	return v.checkContent()
 }
 
-// readAll gives each all bytes of the file, in order.
-func (r *remote) readAll(ctx context.Context, each func([]byte)) error {
+// readAll gives each function all bytes of the file, in order.
+func (r *remote) readAll(ctx context.Context, each []func([]byte)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := r.stream(ctx)
-	a := newAhead(s, nil)
+	a := newAhead(s, each...)
 	defer func() {
 		cancel()
 		a.stop()
@@ -408,7 +405,6 @@ func (r *remote) readAll(ctx context.Context, each func([]byte)) error {
 		} else if err != nil {
 			return streamError(ctx, formatRaw, err)
 		}
-		each(b)
 		a.recycle(b)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/slipway-project/slipway/provision/config"
 )
 
-// verifier hashes an image in whichever ways its order asks for. The methods that
-// take the file's bytes and the content's bytes may run at the same time.
+// verifier hashes an image in whichever ways its order asks for. The functions that
+// take the file's bytes and the content's bytes may run at the same time as each other.
 type verifier struct {
 	algorithm string    // of file
 	file      hash.Hash // always there: it is reported
@@ -53,20 +53,21 @@ func newVerifier(image config.Image) (*verifier, error) {
 	return v, nil
 }
 
-// writeFile takes bytes as downloaded.
-func (v *verifier) writeFile(p []byte) {
-	v.file.Write(p)
-	if v.signed != nil {
-		v.signed.Write(p)
-	}
-}
+// fileHashes returns what takes the file's bytes as downloaded, each all of them.
+func (v *verifier) fileHashes() []func([]byte) { return hashers(v.file, v.signed) }
 
-// contentHash returns what takes the content's bytes, or nil if nothing does.
-func (v *verifier) contentHash() func([]byte) {
-	if v.content == nil {
-		return nil
+// contentHashes returns what takes the content's bytes; often there is nothing.
+func (v *verifier) contentHashes() []func([]byte) { return hashers(v.content) }
+
+// hashers returns the functions that write to those of hashes that are not nil.
+func hashers(hashes ...hash.Hash) []func([]byte) {
+	var all []func([]byte)
+	for _, h := range hashes {
+		if h != nil {
+			all = append(all, func(p []byte) { h.Write(p) })
+		}
 	}
-	return func(p []byte) { v.content.Write(p) }
+	return all
 }
 
 // fileSum returns the sum of the file as it is reported.

@@ -11,13 +11,18 @@ import (
 // progressEvery is how often a log line tells how far an image is.
 const progressEvery = 10 * time.Second
 
-// writeStream writes an image that is read once, from front to back: one
-// goroutine loads and hashes the file, one unpacks it and hashes the content, one writes.
+// writeStream writes an image that is read once, from front to back. Goroutines of their
+// own load the file, hash it, unpack it, hash the content and write, so that the slowest
+// of them is the speed of the whole; those that an image does not need are not there.
 func (w *Writer) writeStream(ctx context.Context, r *remote, v *verifier, out *blockWriter) error {
 	v.digest = r.digest
 	ctx, cancel := context.WithCancel(ctx)
 	s := r.stream(ctx)
-	file := newAhead(s, v.writeFile)
+	hashes := v.fileHashes()
+	if r.format == formatRaw { // what is loaded is the content
+		hashes = append(hashes, v.contentHashes()...)
+	}
+	file := newAhead(s, hashes...)
 	content, done := file, func() {}
 	defer func() { // each stage's reads return once the one before it has ended
 		cancel()
@@ -25,12 +30,12 @@ func (w *Writer) writeStream(ctx context.Context, r *remote, v *verifier, out *b
 		done()
 		_ = s.Close()
 	}()
-	if r.format != formatRaw || v.contentHash() != nil {
+	if r.format != formatRaw {
 		z, err := unpack(r.format, file)
 		if err != nil {
 			return streamError(ctx, r.format, err)
 		}
-		content = newAhead(z, v.contentHash())
+		content = newAhead(z, v.contentHashes()...)
 		done = func() {
 			content.stop()
 			_ = z.Close()
