@@ -53,7 +53,7 @@ func (t *task) allocate(ctx context.Context, batch []attempt) []attempt {
 			failure = given[i].Err
 		}
 		if failure != nil {
-			t.report(a, environs.StartInstanceResult{}, ofController(errors.Annotate(failure, "cannot get the container's address")))
+			t.report(a, environs.StartInstanceResult{}, ofController(failure))
 			continue
 		}
 		a.network = given[i].Value
