@@ -13,15 +13,20 @@ import (
 
 // The limits on connections that have not asked for anything yet.
 const (
-	newcomers    = 256         // that are admitted at once; the others wait to be accepted
-	handshakes   = 2           // for which keys are computed at once
-	newcomerTime = time.Second // that one counts for at most, so that silent ones shut nobody out
+	newcomers    = 32                     // that are admitted at once; the others wait to be accepted
+	handshakes   = 2                      // for which keys are computed at once
+	newcomerTime = 500 * time.Millisecond // that one counts for at most, so that silent ones shut nobody out
 )
 
 // admission is a listener that accepts no more connections while many are still
 // shaking hands. When thousands of agents come back at the same moment, each is
 // then served soon after it was accepted; all at once, all would take longer
 // than any of them is given. Those who wait do so in the kernel.
+//
+// They are few, because each that is admitted is soon a goroutine that wants its turn
+// beside the calls of people, and turns are taken in order. Many enough: a place is
+// needed for one round trip, so that 10,000 agents that are 100 ms away are in within
+// half a minute.
 //
 // Of those who shake hands only a few compute keys at a time, which is most of the
 // work: so whoever is connected already, people first of all, does not wait for the

@@ -15,8 +15,7 @@ import (
 	"github.com/slipway-project/slipway/environs/simulated"
 )
 
-// calm is how long a controller is left alone before its memory is read: longer
-// than the two minutes between forced collections would be right, and too long.
+// calm is how long a controller is left alone before its memory is read.
 const calm = 5 * time.Second
 
 // agents measures memory: of an empty controller, of one with machines, and of
@@ -37,11 +36,11 @@ func (b *bench) agentsOf(ctx context.Context, n int) error {
 		return errors.Trace(err)
 	}
 	defer s.stop()
-	memory := func() float64 {
+	memory := func(calm time.Duration) float64 {
 		_ = wait(ctx, calm) // a context that is done shows right after
 		return s.controller.memory()
 	}
-	empty := memory()
+	empty := memory(calm)
 	ids, err := s.inject(ctx, n)
 	if err != nil {
 		return errors.Trace(err)
@@ -49,7 +48,7 @@ func (b *bench) agentsOf(ctx context.Context, n int) error {
 	if _, err := client.New(s.conn).FullStatus(ctx); err != nil {
 		return errors.Trace(err)
 	}
-	full := memory()
+	full := memory(calm)
 	f := newFleet()
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.wait()
@@ -62,15 +61,20 @@ func (b *bench) agentsOf(ctx context.Context, n int) error {
 	first := time.Since(began)
 	server = s.controller.cpu() - server
 	b.report(fmt.Sprintf("agents-first/machines=%d", n), 1, figure{first.Seconds(), "s"}, per(server, n*1000, "server-ms/agent"))
-	connected := memory()
+	connected := memory(b.calm)
 	b.report(fmt.Sprintf("memory/machines=%d", n), 1, figure{empty, "empty-MiB"}, figure{full, "machines-MiB"},
 		figure{connected, "connected-MiB"}, figure{(connected - full) * 1024 / float64(n), "KiB/agent"})
 	return b.restart(ctx, s, f, n)
 }
 
-// restart restarts the controller and waits for all agents, with a person who
-// makes calls meanwhile.
+// restart restarts the controller and waits for all agents, with a person, in a process
+// of its own, who makes calls meanwhile.
 func (b *bench) restart(ctx context.Context, s *site, f *fleet, n int) error {
+	someone, err := startPerson(ctx)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer someone.stop()
 	_ = s.conn.Close() // before the server goes
 	s.controller.stop()
 	began, own := time.Now(), ownCPU()
@@ -78,24 +82,15 @@ func (b *bench) restart(ctx context.Context, s *site, f *fleet, n int) error {
 	if err := s.run(ctx, s.person.Addrs[0]); err != nil {
 		return errors.Trace(err)
 	}
-	for s.connect(ctx) != nil { // among all the agents, it may take more than one try
-		if err := wait(ctx, time.Second); err != nil {
-			return errors.Trace(err)
-		}
+	if err := someone.connect(s.person); err != nil {
+		return errors.Trace(err)
 	}
 	served := time.Since(began)
-	calling, stop := context.WithCancel(ctx)
-	var took []time.Duration
-	var failed error
-	var person sync.WaitGroup
-	person.Go(func() { took, failed = call(calling, client.New(s.conn)) })
-	err := f.reported(ctx, n)
-	elapsed := time.Since(began)
-	stop()
-	person.Wait()
-	if err == nil {
-		err = failed
+	if err := f.reported(ctx, n); err != nil {
+		return errors.Trace(err)
 	}
+	elapsed := time.Since(began)
+	took, err := someone.leave()
 	if err != nil {
 		return errors.Trace(err)
 	}
@@ -104,27 +99,6 @@ func (b *bench) restart(ctx context.Context, s *site, f *fleet, n int) error {
 		per(server, n*1000, "server-ms/agent"), per(own, n*1000, "client-ms/agent"),
 		millis(took, .5, "person-p50-ms"), millis(took, .99, "person-p99-ms"))
 	return nil
-}
-
-// call makes a person's calls, ten a second, until ctx is done.
-func call(ctx context.Context, c *client.Client) (took []time.Duration, err error) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		at := time.Now()
-		if _, err := c.ModelInfo(ctx); err != nil {
-			if ctx.Err() != nil {
-				return took, nil
-			}
-			return took, errors.Trace(err)
-		}
-		took = append(took, time.Since(at))
-		select {
-		case <-ctx.Done():
-			return took, nil
-		case <-tick.C:
-		}
-	}
 }
 
 // fleet are the agents of many machines, which connect as often as it takes.

@@ -69,3 +69,15 @@ func TestTogetherStopsAtTheFirstFailure(t *testing.T) {
 		t.Errorf("together = %v after %d calls", err, done.Load())
 	}
 }
+
+func TestMoreMachinesMayTakeLonger(t *testing.T) {
+	m := measurement{limit: time.Minute, each: time.Millisecond}
+	if d := m.within([]int{1000, 9000}); d != time.Minute+10*time.Second {
+		t.Errorf("within = %v, want 1m10s", d)
+	}
+	for _, m := range measurements() {
+		if m.each == 0 && slices.Contains([]string{"bulk", "add", "agents"}, m.name) {
+			t.Errorf("the limit of %s is the same for any number of machines", m.name)
+		}
+	}
+}

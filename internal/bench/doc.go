@@ -1,6 +1,7 @@
 // Command bench measures a site as its users meet it: a controllerd of its own
 // process, and as clients this process, slipway, and a simulated rack with its
-// worker, each in a process too. Everything is on the loopback interface and in a
+// worker, each in a process too; so is the person who makes calls while thousands of
+// agents, which are in this process, come back. Everything is on the loopback interface and in a
 // temporary folder that goes away.
 //
 // "make bench" runs it after the benchmarks of the packages. Alone:

@@ -21,19 +21,29 @@ import (
 type measurement struct {
 	name  string
 	about string
-	limit time.Duration // for all its sizes
+	limit time.Duration // for all its sizes, as far as these cost nothing
+	each  time.Duration // besides, for each machine; 0 if their number does not matter
 	run   func(b *bench, ctx context.Context) error
+}
+
+// within returns how long the measurement may take for models of these sizes.
+func (m measurement) within(machines []int) time.Duration {
+	d := m.limit
+	for _, n := range machines {
+		d += time.Duration(n) * m.each
+	}
+	return d
 }
 
 // measurements returns all there are, in the order in which they run.
 func measurements() []measurement {
 	return []measurement{
-		{"life", "Provisioner.Life of one machine, over 1 to 256 connections", 2 * time.Minute, (*bench).life},
-		{"bulk", "calls about 1,000 machines, and the status of all", 5 * time.Minute, (*bench).bulk},
-		{"watch", "one change to thousands of watchers", 5 * time.Minute, (*bench).watch},
-		{"add", "add-machine until all have started", 15 * time.Minute, (*bench).add},
-		{"hosts", "up to 1,000 simulated bare-metal hosts until all are provisioned", 10 * time.Minute, (*bench).hosts},
-		{"agents", "memory, and the return of all agents after a restart", 10 * time.Minute, (*bench).agents},
+		{"life", "Provisioner.Life of one machine, over 1 to 256 connections", 2 * time.Minute, 0, (*bench).life},
+		{"bulk", "calls about 1,000 machines, and the status of all", 5 * time.Minute, 30 * time.Millisecond, (*bench).bulk},
+		{"watch", "one change to thousands of watchers", 5 * time.Minute, 0, (*bench).watch},
+		{"add", "add-machine until all have started", 15 * time.Minute, 60 * time.Millisecond, (*bench).add},
+		{"hosts", "up to 1,000 simulated bare-metal hosts until all are provisioned", 10 * time.Minute, 0, (*bench).hosts},
+		{"agents", "memory, and the return of all agents after a restart", 10 * time.Minute, 60 * time.Millisecond, (*bench).agents},
 	}
 }
 
@@ -64,16 +74,25 @@ func scales() map[string]sizes {
 // bench is one run of the program.
 type bench struct {
 	sizes
-	programs string // folder
-	dir      string // for everything that is written
+	programs string        // folder
+	calm     time.Duration // before the memory with all agents is read
+	dir      string        // for everything that is written
 	out      io.Writer
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == beAPerson {
+		if err := servePerson(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "error: person:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	programs := flag.String("programs", "bin", "folder with controllerd, provisionerd and slipway")
 	scale := flag.String("scale", "full", "small or full: up to 100 or up to 10,000 machines")
 	only := flag.String("only", "", "what to measure, separated by commas; empty means everything")
 	machines := flag.Int("machines", 0, "measure with this number of machines alone; 0 means those of the scale")
+	calmness := flag.Duration("calm", calm, "how long to leave the controller alone before its memory with all agents is read; the runtime collects at rest every two minutes")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Measure a site as its users meet it:")
 		for _, m := range measurements() {
@@ -84,7 +103,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{programs: *programs, out: os.Stdout}
+	b := &bench{programs: *programs, calm: *calmness, out: os.Stdout}
 	var known bool
 	if b.sizes, known = scales()[*scale]; !known {
 		fmt.Fprintf(os.Stderr, "error: there is no scale %q: give small or full\n", *scale)
@@ -121,7 +140,7 @@ func (b *bench) all(ctx context.Context, only string) error {
 	defer os.RemoveAll(b.dir)
 	fmt.Fprintf(b.out, "load: %s\n", load())
 	for _, m := range chosen {
-		limited, cancel := context.WithTimeout(ctx, m.limit)
+		limited, cancel := context.WithTimeout(ctx, m.within(b.machines))
 		err := m.run(b, limited)
 		cancel()
 		if err != nil {
