@@ -22,8 +22,9 @@ func (h *Hosts) Allocate(ctx context.Context, args params.AllocateHosts) (params
 		return params.ConsumedHostResults{}, common.ErrPerm
 	}
 	results := make([]params.ConsumedHostResult, len(args.Machines))
+	pool := h.hosts.Pool()
 	for i, a := range args.Machines {
-		c, err := h.allocate(ctx, a)
+		c, err := h.allocate(ctx, pool, a)
 		if err != nil {
 			results[i].Error = common.ServerError(err)
 			continue
@@ -33,7 +34,7 @@ func (h *Hosts) Allocate(ctx context.Context, args params.AllocateHosts) (params
 	return params.ConsumedHostResults{Results: results}, nil
 }
 
-func (h *Hosts) allocate(ctx context.Context, a params.AllocateHost) (params.ConsumedHost, error) {
+func (h *Hosts) allocate(ctx context.Context, pool *host.Pool, a params.AllocateHost) (params.ConsumedHost, error) {
 	t, err := tag.ParseMachineTag(a.MachineTag)
 	if err != nil {
 		return params.ConsumedHost{}, common.ErrPerm
@@ -51,7 +52,7 @@ func (h *Hosts) allocate(ctx context.Context, a params.AllocateHost) (params.Con
 	if err != nil {
 		return params.ConsumedHost{}, errors.Trace(err)
 	}
-	given, existed, err := h.hosts.Allocate(ctx, h.state.ModelUUID(), m, q)
+	given, existed, err := pool.Allocate(ctx, h.state.ModelUUID(), m, q)
 	if err != nil {
 		return params.ConsumedHost{}, errors.Trace(err)
 	}

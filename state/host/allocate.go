@@ -29,38 +29,61 @@ type Request struct {
 	Data  Data                  // for the machine's first boot
 }
 
+// Allocate gives one machine a host; see Pool.Allocate.
+func (hs *Hosts) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
+	return hs.Pool().Allocate(ctx, modelUUID, m, q)
+}
+
+// Pool gives hosts to several machines, and reads all hosts but once for them. It is for
+// one call and one goroutine: a host that becomes free while it is in use may be missed.
+type Pool struct {
+	hosts *Hosts
+	pairs []*pair // all; nil: to be read
+}
+
+// Pool returns a pool of all hosts.
+func (hs *Hosts) Pool() *Pool { return &Pool{hosts: hs} }
+
 // Allocate gives a machine of a model a free host that meets its request, and
 // returns the host. A machine that has a host already keeps it as it is, which
 // existed says, if the nonce is the same; else the error satisfies
 // errors.AlreadyExists. Host and machine are written in one batch, behind the
 // machine's fence. The error satisfies ErrNoMatch if there is no such host.
-func (hs *Hosts) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
+func (p *Pool) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
+	tries := 0
 	err = m.SetHost(ctx, func(current string) (string, []store.Op, error) {
+		if tries++; tries > 1 {
+			p.pairs = nil // somebody else was faster
+		}
 		existed = false
 		mine := Consumer{ModelUUID: modelUUID, MachineID: m.Id(), Nonce: q.Nonce}
 		if current != "" {
-			p, err := hs.held(ctx, current, mine)
+			held, err := p.hosts.held(ctx, current, mine)
 			if err != nil {
 				return "", nil, err
 			}
-			if p != nil {
-				given, existed = p.public(), true
+			if held != nil {
+				given, existed = held.public(), true
 				return current, nil, nil
 			}
 		}
-		pairs, err := hs.all(ctx)
+		if p.pairs == nil {
+			if p.pairs, err = p.hosts.all(ctx); err != nil {
+				return "", nil, err
+			}
+		}
+		chosen, err := choose(p.pairs, modelUUID, q)
 		if err != nil {
 			return "", nil, err
 		}
-		p, err := choose(pairs, modelUUID, q)
-		if err != nil {
-			return "", nil, err
-		}
-		ops, err := hs.give(ctx, p, mine, q)
-		given = p.public()
-		return p.name, ops, err
+		ops, err := p.hosts.give(ctx, chosen, mine, q) // which is in use from here on
+		given = chosen.public()
+		return chosen.name, ops, err
 	})
 	if err != nil {
+		if !errors.Is(err, ErrNoMatch) {
+			p.pairs = nil // one may be in use there that is not
+		}
 		return Host{}, false, errors.Annotatef(err, "cannot give machine %s a host", m.Id())
 	}
 	return given, existed, nil

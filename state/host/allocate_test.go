@@ -101,3 +101,51 @@ func TestNoHostIsGivenTwice(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestAPoolReadsAllHostsOnce gives hosts to several machines, of which one is taken by
+// somebody else in between.
+func TestAPoolReadsAllHostsOnce(t *testing.T) {
+	site, tap := statetest.OpenMemory(t)
+	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
+	model := site.Default.ModelUUID()
+	var machines []*state.Machine
+	for _, name := range []string{"a", "b", "c", "d"} {
+		_, err := hosts.Add(ctx, spec(name, ""))
+		must(t, err)
+		must(t, m.Save(ctx, name, ready(1024)))
+		machines = append(machines, statetest.AddMachine(t, site.Default, state.MachineSpec{}))
+	}
+	lists := func() int { return tap.Counts()["List"] }
+	pool := hosts.Pool()
+	give := func(n int, q host.Request) (string, int) {
+		t.Helper()
+		before := lists()
+		h, _, err := pool.Allocate(ctx, model, machines[n], q)
+		must(t, err)
+		return h.Name, lists() - before
+	}
+	first, read := give(0, host.Request{})
+	if read == 0 {
+		t.Fatal("the reads of all hosts are not counted")
+	}
+	second, read := give(1, host.Request{})
+	if read != 0 || second == first {
+		t.Errorf("hosts %s and %s, %d reads of all for the second, want none", first, second, read)
+	}
+	free := map[string]bool{"a": true, "b": true, "c": true, "d": true}
+	delete(free, first)
+	delete(free, second)
+	for name := range free { // behind the pool's back
+		_, _, err := hosts.Allocate(ctx, model, machines[2], host.Request{Name: name})
+		must(t, err)
+		delete(free, name)
+		break
+	}
+	third, _ := give(3, host.Request{})
+	if !free[third] {
+		t.Errorf("the last machine got host %s, want one of %v", third, free)
+	}
+	if _, _, err := pool.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{}); !errors.Is(err, host.ErrNoMatch) {
+		t.Errorf("a fifth machine: %v, want ErrNoMatch", err)
+	}
+}
