@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
 )
 
 func TestParseCPUCountsUserAndSystemTime(t *testing.T) {
@@ -79,5 +83,38 @@ func TestMoreMachinesMayTakeLonger(t *testing.T) {
 		if m.each == 0 && slices.Contains([]string{"bulk", "add", "agents"}, m.name) {
 			t.Errorf("the limit of %s is the same for any number of machines", m.name)
 		}
+	}
+}
+
+func TestEveryNth(t *testing.T) {
+	all := []string{"a", "b", "c", "d", "e"}
+	for n, want := range map[int]string{1: "abcde", 2: "ace", 5: "a"} {
+		if got := strings.Join(everyNth(all, n), ""); got != want {
+			t.Errorf("every %d = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestCountsOfBMCs(t *testing.T) {
+	var endpoints []string
+	for range 2 {
+		b, err := fakebmc.New(fakebmc.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(b)
+		t.Cleanup(func() {
+			server.Close()
+			_ = b.Close() // its machine is in memory
+		})
+		resp, err := http.Get(server.URL + "/redfish/v1/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close() // its status is not the point
+		endpoints = append(endpoints, strings.TrimPrefix(server.URL, "http://"))
+	}
+	if n, err := requestsOf(t.Context(), endpoints); err != nil || n != 2 {
+		t.Errorf("requestsOf = %d, %v, want one for each BMC", n, err)
 	}
 }

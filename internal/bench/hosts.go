@@ -29,14 +29,11 @@ func (b *bench) hosts(ctx context.Context) error {
 		return errors.Trace(err)
 	}
 	defer s.stop()
-	worker, err := s.b.work("worker", "provisionerd", "model", "--agent-file", filepath.Join(s.dir, "agents", "machine-0.yaml"), "--logging", "<root>=ERROR")
+	worker, err := s.careForHosts()
 	if err != nil {
 		return errors.Trace(err)
 	}
-	s.others = append(s.others, worker)
-	info := s.person
-	info.ModelUUID = ""
-	conn, err := api.Open(ctx, info, api.DialOptions{})
+	conn, err := s.openSite(ctx)
 	if err != nil {
 		return errors.Trace(err)
 	}
@@ -58,28 +55,62 @@ func (b *bench) hosts(ctx context.Context) error {
 	return nil
 }
 
+// careForHosts starts what cares for the site's hosts.
+func (s *site) careForHosts() (*process, error) {
+	worker, err := s.b.work("worker", "provisionerd", "model", "--agent-file", filepath.Join(s.dir, "agents", "machine-0.yaml"), "--logging", "<root>=ERROR")
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	s.others = append(s.others, worker)
+	return worker, nil
+}
+
+// openSite connects the person to the site, and to no model.
+func (s *site) openSite(ctx context.Context) (*api.Conn, error) {
+	info := s.person
+	info.ModelUUID = ""
+	conn, err := api.Open(ctx, info, api.DialOptions{})
+	return conn, errors.Trace(err)
+}
+
 // addHosts adds simulated hosts that are to get an image.
 func addHosts(ctx context.Context, c *hosts.Client, n int) error {
-	add := make([]params.AddHost, n)
-	for i := range add {
-		name := fmt.Sprintf("host-%d", i)
-		spec, err := json.Marshal(metal3v1alpha1.BareMetalHostSpec{
-			Online: true, BMC: metal3v1alpha1.BMCDetails{Address: "simulated://" + name},
+	return addAll(ctx, c, n, func(i int) metal3v1alpha1.BareMetalHostSpec {
+		return metal3v1alpha1.BareMetalHostSpec{
+			Online: true, BMC: metal3v1alpha1.BMCDetails{Address: "simulated://" + hostName(i)},
 			Image: &metal3v1alpha1.Image{URL: "http://images.example.com/a"},
-		})
+		}
+	})
+}
+
+func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
+
+// addAll adds hosts, some in each call. None is inspected that has no image to get.
+func addAll(ctx context.Context, c *hosts.Client, n int, specOf func(i int) metal3v1alpha1.BareMetalHostSpec) error {
+	var add []params.AddHost
+	for i := range n {
+		spec := specOf(i)
+		one := params.AddHost{Name: hostName(i), Credentials: params.HostCredentials{Username: "root", Password: password}}
+		if spec.Image == nil {
+			one.Annotations = map[string]string{metal3v1alpha1.InspectAnnotation: "disabled"}
+		}
+		var err error
+		if one.Spec, err = json.Marshal(spec); err != nil {
+			return errors.Trace(err)
+		}
+		if add = append(add, one); len(add) < batch && i < n-1 {
+			continue
+		}
+		results, err := c.Add(ctx, add...)
 		if err != nil {
 			return errors.Trace(err)
 		}
-		add[i] = params.AddHost{Name: name, Spec: spec, Credentials: params.HostCredentials{Username: "root", Password: password}}
-	}
-	results, err := c.Add(ctx, add...)
-	if err != nil {
-		return errors.Trace(err)
-	}
-	for _, r := range results {
-		if r.Err != nil {
-			return errors.Trace(r.Err)
+		for _, r := range results {
+			if r.Err != nil {
+				return errors.Trace(r.Err)
+			}
 		}
+		add = add[:0]
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ func measurements() []measurement {
 		{"watch", "one change to thousands of watchers", 5 * time.Minute, 0, (*bench).watch},
 		{"add", "add-machine until all have started", 15 * time.Minute, 60 * time.Millisecond, (*bench).add},
 		{"hosts", "up to 1,000 simulated bare-metal hosts until all are provisioned", 10 * time.Minute, 0, (*bench).hosts},
+		{"power", "the power of up to 10,000 hosts with BMCs, read every minute", 20 * time.Minute, 0, (*bench).power},
 		{"agents", "memory, and the return of all agents after a restart", 10 * time.Minute, 60 * time.Millisecond, (*bench).agents},
 	}
 }
@@ -55,6 +56,7 @@ type sizes struct {
 	rounds      int           // of what is repeated
 	watching    int           // connections that have watchers
 	idle        time.Duration // how long idleness is watched
+	refreshing  time.Duration // how long the power of hosts is watched
 }
 
 // scales returns the sizes that -scale chooses from.
@@ -62,11 +64,11 @@ func scales() map[string]sizes {
 	return map[string]sizes{
 		"full": {
 			machines: []int{100, 1000, 10000}, connections: []int{1, 16, 256}, calling: 5 * time.Second,
-			rounds: 20, watching: 1000, idle: 20 * time.Second,
+			rounds: 20, watching: 1000, idle: 20 * time.Second, refreshing: 2 * time.Minute,
 		},
 		"small": {
 			machines: []int{100}, connections: []int{1, 16}, calling: time.Second,
-			rounds: 5, watching: 50, idle: 3 * time.Second,
+			rounds: 5, watching: 50, idle: 3 * time.Second, refreshing: 20 * time.Second,
 		},
 	}
 }

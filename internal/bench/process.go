@@ -52,6 +52,12 @@ func (b *bench) start(name, program string, args ...string) (*process, *bufio.Sc
 
 // serve starts a program and waits until it says where it serves.
 func (b *bench) serve(ctx context.Context, name, program string, args ...string) (*process, string, error) {
+	return b.until(ctx, "ready ", name, program, args...)
+}
+
+// until starts a program and waits until it says a line with a beginning, whose rest it
+// returns.
+func (b *bench) until(ctx context.Context, beginning, name, program string, args ...string) (*process, string, error) {
 	p, lines, err := b.start(name, program, args...)
 	if err != nil {
 		return nil, "", errors.Trace(err)
@@ -60,7 +66,7 @@ func (b *bench) serve(ctx context.Context, name, program string, args ...string)
 	go func() { // ends with the process, whose output ends then
 		defer close(p.done)
 		for lines.Scan() {
-			if address, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
+			if address, ok := strings.CutPrefix(lines.Text(), beginning); ok {
 				ready <- address
 			}
 		}
