@@ -236,7 +236,7 @@ func (s *Server) newHTTP() *http.Server {
 		mux.Handle(pattern, handler)
 	}
 	return &http.Server{
-		Handler:           mux,
+		Handler:           usual.around(mux),
 		ReadHeaderTimeout: 20 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

@@ -29,12 +29,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/juju/errors"
 	"github.com/juju/loggo"
 
 	"github.com/slipway-project/slipway/apiserver/below"
+	"github.com/slipway-project/slipway/core/kind"
 	"github.com/slipway-project/slipway/provision/config"
 	"github.com/slipway-project/slipway/provision/media"
 	"github.com/slipway-project/slipway/state/install"
@@ -50,8 +50,6 @@ const (
 	maxLog      = 1 << 20
 	maxBeat     = 1 << 10
 	maxLines    = 5000 // of a log in one request
-	// bodyTime is how long a body may take to come.
-	bodyTime = 30 * time.Second
 )
 
 // Config says what is served. Installs and Machines are required.
@@ -110,6 +108,12 @@ func (h *Handlers) Routes() []Route {
 func refuse(w http.ResponseWriter, err error) {
 	code, text := http.StatusInternalServerError, "the controller has an error of its own; see its log"
 	switch {
+	case errors.Is(err, context.Canceled): // the client has gone: nobody reads it
+		code, text = http.StatusServiceUnavailable, "the request was given up"
+	case errors.Is(err, kind.Contention):
+		code, text = http.StatusServiceUnavailable, "too many reports at once: send one after another"
+	case errors.Is(err, errBroken):
+		code, text = http.StatusInternalServerError, string(errBroken)
 	case errors.Is(err, install.ErrUnknown):
 		code, text = http.StatusUnauthorized, string(install.ErrUnknown)
 	case errors.Is(err, install.ErrUsedTwice):
@@ -144,7 +148,6 @@ func address(r *http.Request) string {
 
 // read reads a JSON body of at most so many bytes. It answers itself if that fails.
 func read(w http.ResponseWriter, r *http.Request, limit int64, v any) bool {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a test's recorder has none
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(v)
 	var big *http.MaxBytesError
 	switch {
@@ -278,7 +281,7 @@ func (h *Handlers) log(w http.ResponseWriter, r *http.Request, s *install.Sessio
 // template returns the template of media, or an error satisfying errors.NotFound.
 func (h *Handlers) template() (*media.Template, error) {
 	if h.cfg.Template == nil {
-		return nil, errors.NewNotFound(nil, "this controller has no installer: start controllerd with --installer-image FILE")
+		return nil, errNoInstaller
 	}
 	return h.cfg.Template()
 }
@@ -320,12 +323,12 @@ func (h *Handlers) generic(w http.ResponseWriter, r *http.Request) {
 func (h *Handlers) serve(w http.ResponseWriter, r *http.Request, open func(*media.Template) (*media.Medium, error)) {
 	t, err := h.template()
 	if err != nil {
-		refuse(w, err)
+		refuse(w, broken(err))
 		return
 	}
 	m, err := open(t)
 	if err != nil {
-		refuse(w, err)
+		refuse(w, broken(err))
 		return
 	}
 	defer func() { _ = m.Close() }() // only read
@@ -335,10 +338,26 @@ func (h *Handlers) serve(w http.ResponseWriter, r *http.Request, open func(*medi
 	http.ServeContent(w, r, "", m.ModTime(), m)
 }
 
+// errBroken is what strangers are told of an installer's image that cannot be used: not where
+// it lies. The log says why.
+const errBroken = errors.ConstError("the controller's installer cannot be used; see its log")
+
+// broken returns errBroken for an error that is about files of the controller.
+func broken(err error) error {
+	if errors.Is(err, errNoInstaller) || errors.Is(err, errors.NotSupported) {
+		return err
+	}
+	logger.Errorf("cannot serve the installer: %v", err)
+	return errBroken
+}
+
+// errNoInstaller says that none is configured.
+var errNoInstaller = errors.NewNotFound(nil, "this controller has no installer: start controllerd with --installer-image FILE")
+
 // ipxe serves the script that starts the program that is the same for all.
 func (h *Handlers) ipxe(w http.ResponseWriter, r *http.Request) {
 	if _, err := h.template(); err != nil {
-		refuse(w, err)
+		refuse(w, broken(err))
 		return
 	}
 	server, err := h.cfg.Machines(r.Context())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/juju/errors"
 
@@ -66,18 +67,29 @@ func (o InstallerOptions) config(d Dir) (apiserver.InstallerConfig, error) {
 	return c, nil
 }
 
-// remembered calls make until it succeeds, and then returns what came of it.
+// againAfter is how long a failure to prepare the installer is remembered: strangers who ask for it
+// are not to have a large file read each time.
+const againAfter = 10 * time.Second
+
+// remembered calls make until it succeeds, and then returns what came of it. It calls it no
+// more often than every againAfter.
 func remembered(make func() (*media.Template, error)) func() (*media.Template, error) {
 	var mu sync.Mutex
 	var made *media.Template
+	var failed error
+	var next time.Time
 	return func() (*media.Template, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if made != nil {
 			return made, nil
 		}
+		if time.Now().Before(next) {
+			return nil, failed
+		}
 		t, err := make()
 		if err != nil {
+			failed, next = err, time.Now().Add(againAfter)
 			logger.Errorf("cannot prepare the installer: %v", err)
 			return nil, err
 		}
