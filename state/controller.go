@@ -70,6 +70,7 @@ type Controller struct {
 	clock  func() time.Time
 
 	hostKeys atomic.Pointer[hostkey.Ring]
+	writing  underWay // of the site's documents
 	hub      *hub
 	cache    docCache
 	adding   chan struct{} // holds one value while machines are being added

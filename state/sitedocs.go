@@ -2,6 +2,9 @@ package state
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/juju/errors"
@@ -62,6 +65,7 @@ func (s *SiteDocs) Each(ctx context.Context, collection string, fn func(id strin
 // store.Run. Behind a fence it returns an error satisfying kind.LeaseDenied
 // unless the site's lease is held.
 func (s *SiteDocs) Run(ctx context.Context, build func(attempt int) ([]store.Op, error)) error {
+	defer s.c.writing.begin()()
 	if s.fence != nil {
 		build = s.fence.guard(ctx, s.lease(), build)
 	}
@@ -95,8 +99,53 @@ func (s *SiteDocs) Now() time.Time { return s.c.now() }
 // none can be kept.
 func (s *SiteDocs) Keys() *hostkey.Ring { return s.c.hostKeys.Load() }
 
-// SetKeys replaces the keys with which secrets are sealed from now on, and opened.
+// SetKeys replaces the keys with which secrets are sealed from now on, and opened. A Run that
+// is under way may still write what the keys before have sealed: see Settle.
 func (s *SiteDocs) SetKeys(keys *hostkey.Ring) { s.c.hostKeys.Store(keys) }
+
+// Settle waits for every Run of this controller that is under way. Whatever has to be sealed is
+// sealed within one: so nothing is written after Settle that was sealed with keys which SetKeys
+// had replaced before it. Its error is that of ctx.
+func (s *SiteDocs) Settle(ctx context.Context) error {
+	for _, over := range s.c.writing.all() {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return errors.Trace(ctx.Err())
+		}
+	}
+	return nil
+}
+
+// underWay knows what is under way. The zero value is ready for use.
+type underWay struct {
+	mu  sync.Mutex
+	now map[chan struct{}]bool // each is closed when it is over
+}
+
+// begin notes that something begins, and returns what notes its end.
+func (u *underWay) begin() (end func()) {
+	over := make(chan struct{})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.now == nil {
+		u.now = make(map[chan struct{}]bool)
+	}
+	u.now[over] = true
+	return func() {
+		close(over)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.now, over)
+	}
+}
+
+// all returns what is under way.
+func (u *underWay) all() []chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Keys(u.now))
+}
 
 // Watch returns a watcher of a collection: its first event names every document,
 // later ones those that were written or removed.

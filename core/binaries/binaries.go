@@ -31,9 +31,12 @@ type Version struct {
 // digits keeps numbers well inside an int.
 const digits = `(\d{1,9})`
 
+// word is a series or an architecture. Versions are names of files, so it is no path.
+const word = `([A-Za-z0-9][A-Za-z0-9._]{0,63})`
+
 var (
 	number  = regexp.MustCompile(`^` + digits + `\.` + digits + `(?:\.|-([a-z]+))` + digits + `(?:\.` + digits + `)?$`)
-	version = regexp.MustCompile(`^(\d.*)-([^-]+)-([^-]+)$`)
+	version = regexp.MustCompile(`^(\d.*)-` + word + `-` + word + `$`)
 )
 
 // ParseNumber reads major.minor.patch[.build] or major.minor-tagN[.build]. It

@@ -3,6 +3,7 @@ package binaries_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/juju/errors"
@@ -30,7 +31,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, text := range []string{"", "2.0.0", "2.0.0-xenial", "2.0.0--amd64", "x-xenial-amd64", "2-xenial-amd64", "2.0-xenial-amd64", "9999999999.0.0-a-b"} {
+	for _, text := range []string{"", "2.0.0", "2.0.0-xenial", "2.0.0--amd64", "x-xenial-amd64", "2-xenial-amd64", "2.0-xenial-amd64", "9999999999.0.0-a-b",
+		"2.0.0-../../etc-amd64", "2.0.0-jammy-../x", "2.0.0-.-amd64", "2.0.0-jammy-..", "2.0.0-a/b-amd64", "2.0.0-jammy\\x-amd64", "2.0.0-jam\x00my-amd64", "2.0.0-jammy-amd64\n", "2.0.0-" + strings.Repeat("j", 65) + "-amd64"} {
 		if v, err := binaries.Parse(text); !errors.Is(err, errors.NotValid) {
 			t.Errorf("Parse(%q) = %v, %v, want NotValid", text, v, err)
 		}

@@ -79,6 +79,9 @@ func (r *keyRotation) follow(ctx context.Context, done bool) (bool, error) {
 	if done {
 		return true, nil
 	}
+	if err := docs.Settle(ctx); err != nil { // who seals with the keys before
+		return false, errors.Trace(err)
+	}
 	n, err := hosts.Reseal(ctx)
 	if err != nil {
 		return false, errors.Trace(err)
@@ -93,12 +96,25 @@ func (r *keyRotation) follow(ctx context.Context, done bool) (bool, error) {
 	if err := hosts.CheckKeys(ctx, kept); err != nil {
 		return false, errors.Annotate(err, "cannot drop the old keys yet")
 	}
-	if err := kept.Write(r.dir.HostKeys()); err != nil {
-		return false, errors.Trace(err)
+	if err := r.replace(keys, kept); err != nil {
+		return false, errors.Annotate(err, "cannot drop the old keys yet")
 	}
 	docs.SetKeys(kept)
 	logger.Infof("dropped %d old keys of hosts' secrets", retired)
 	return true, nil
+}
+
+// replace writes keys to the file, in place of those that were read from it.
+func (r *keyRotation) replace(read, keys *hostkey.Ring) error {
+	unlock, err := r.dir.lock()
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer unlock()
+	if now, err := hostkey.Read(r.dir.HostKeys()); err != nil || !now.Equal(read) {
+		return errors.New("the file has other keys by now")
+	}
+	return errors.Trace(keys.Write(r.dir.HostKeys()))
 }
 
 // KeyStep is a step of the replacement of the key that seals hosts' secrets.
@@ -118,6 +134,11 @@ func (d Dir) RotateHostKey(step KeyStep) error {
 	if _, err := d.readDir(); err != nil {
 		return errors.Trace(err)
 	}
+	unlock, err := d.lock() // of two new keys, one would be lost together with what it has sealed
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer unlock()
 	keys, err := hostkey.Read(d.HostKeys())
 	if err != nil {
 		return errors.Trace(err)

@@ -146,3 +146,29 @@ func TestKeysThatAreNotTheSitesAreNotTakenUp(t *testing.T) {
 		t.Errorf("an unknown step: %v, want NotValid", err)
 	}
 }
+
+// Of several who begin at once one makes a key, and no key is lost that a controller may
+// have sealed with already.
+func TestTwoReplacementsAtOnce(t *testing.T) {
+	for _, step := range []site.KeyStep{site.KeyAdd, site.KeyFinish} {
+		dir := bootstrap(t)
+		results := make(chan error)
+		const callers = 8
+		for range callers {
+			go func() { results <- dir.RotateHostKey(step) }()
+		}
+		made := 0
+		for range callers {
+			switch err := <-results; {
+			case err == nil:
+				made++
+			case !errors.Is(err, errors.AlreadyExists) && !errors.Is(err, site.ErrInUse):
+				t.Errorf("%s: %v", step, err)
+			}
+		}
+		ring, err := hostkey.Read(dir.HostKeys())
+		if err != nil || made != 1 || ring.Len() != 2 {
+			t.Errorf("%s: %d were made, and there are %d keys, %v", step, made, ring.Len(), err)
+		}
+	}
+}

@@ -95,15 +95,16 @@ func (hs *Hosts) Add(ctx context.Context, spec Spec) (string, error) {
 		Name: spec.Name, UID: uuid.NewString(), Labels: spec.Labels, Annotations: spec.Annotations, CreationTimestamp: hs.docs.Now(),
 	}}
 	d.Spec.ConsumerRef = nil // it is ours to say
-	if err := hs.seal(&d, spec.Credentials); err != nil {
-		return "", errors.Trace(err)
-	}
 	claims := hs.claims(address, spec.Spec.BootMACAddress)
 	keys := []store.Key{hs.hostKey(spec.Name), hs.statusKey(spec.Name)}
 	for _, c := range claims {
 		keys = append(keys, c.key)
 	}
 	err = hs.docs.Run(ctx, func(int) ([]store.Op, error) {
+		d := d
+		if err := hs.seal(&d, spec.Credentials); err != nil { // here, where Settle waits for it
+			return nil, err
+		}
 		docs, err := hs.docs.Get(ctx, keys)
 		if err != nil {
 			return nil, err

@@ -47,10 +47,15 @@ func (u *Upgrader) Serve(ctx context.Context, c Connection, machineID string, te
 	if err != nil {
 		return errors.Annotate(err, "cannot get the machine's series")
 	}
-	s := &session{
-		Upgrader: u, controller: apiupgrader.New(c, machineID), addrs: c.Addrs(),
-		own: binaries.Version{Number: u.own, Series: series, Arch: architecture()},
+	own := binaries.Version{Number: u.own, Series: series, Arch: architecture()}
+	if _, err := binaries.Parse(own.String()); err != nil { // it names folders that are made and removed
+		text := fmt.Sprintf("the agent cannot upgrade itself on a machine of series %q, which is none", series)
+		logger.Warningf("%s", text)
+		tell(text)
+		<-ctx.Done()
+		return ctx.Err()
 	}
+	s := &session{Upgrader: u, controller: apiupgrader.New(c, machineID), addrs: c.Addrs(), own: own}
 	return s.follow(ctx, tell)
 }
 
