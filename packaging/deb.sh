@@ -7,11 +7,10 @@
 set -euo pipefail
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/.."
-# shellcheck source=packaging/common.sh
-. packaging/common.sh
-
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
+# shellcheck source=packaging/common.sh
+. packaging/common.sh
 
 # put MODE FROM TO installs a file.
 put() { install -D -m "$1" "$2" "$3"; }
@@ -61,10 +60,10 @@ finish() {
 		[ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
 		printf 'Homepage: https://%s\nDescription: %s\n%s\n' "$module" "$short" "$long"
 	} >"$root/DEBIAN/control"
-	(cd "$root" && find * -path DEBIAN -prune -o -type f -print | sort | xargs md5sum >DEBIAN/md5sums)
+	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | sort | xargs md5sum >DEBIAN/md5sums)
 	chmod 644 "$root/DEBIAN/control" "$root/DEBIAN/md5sums"
 	find "$root" -print0 | xargs -0 touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
-	dpkg-deb --root-owner-group -Zxz -z3 --build "$root" "$out/${package}_${VERSION}_$arch.deb" >/dev/null
+	dpkg-deb --root-owner-group -Zxz -z1 --build "$root" "$out/${package}_${VERSION}_$arch.deb" >/dev/null
 	echo "$out/${package}_${VERSION}_$arch.deb"
 }
 
@@ -73,9 +72,8 @@ man=$stage/doc/man
 long=' Slipway turns declared machines into running ones: in LXD containers, on bare
  metal, or in a simulated rack.'
 for arch in $ARCHES; do
-	bin=$stage/bin-$arch
-	mkdir "$bin"
-	build "$arch" "$bin"
+	build "$arch"
+	bin=$programs/$arch
 
 	root=$stage/controller-$arch
 	mkdir -p "$root/DEBIAN"

@@ -117,6 +117,13 @@ at a time, one cares for each model, and the others stand by.`,
 	return c
 }
 
+// tell tells the manager of this service, if there is one, how the service is.
+func tell(state string) {
+	if err := notify.Send(os.Getenv, state); err != nil {
+		logger.Warningf("%v", err)
+	}
+}
+
 // runModels runs provisioners until ctx is done or the controller refuses, and
 // cares for the site's bare-metal hosts unless it is there for one model only.
 func runModels(ctx context.Context, o site.ModelsOptions, h site.HostsOptions) error {
@@ -129,11 +136,12 @@ func runModels(ctx context.Context, o site.ModelsOptions, h site.HostsOptions) e
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, w.Kill)
+	stop := context.AfterFunc(ctx, func() {
+		tell(notify.Stopping)
+		w.Kill()
+	})
 	defer stop()
-	if err := notify.Send(os.Getenv, notify.Ready); err != nil {
-		logger.Warningf("%v", err)
-	}
+	tell(notify.Ready)
 	if o.Only != "" {
 		return errors.Trace(w.Wait())
 	}
