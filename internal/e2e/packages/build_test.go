@@ -24,8 +24,9 @@ import (
 	"github.com/slipway-project/slipway/internal/golden"
 )
 
-// built is the folder with what was built first, for all architectures.
-var built string
+// built is the folder with what was built first, for all architectures, and cloned
+// the one with the sources of that.
+var built, cloned string
 
 // machines are the architectures that there are packages for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
@@ -42,20 +43,20 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	built = filepath.Join(dir, "dist")
-	if err := build(filepath.Join(dir, "one"), built, "amd64 arm64"); err != nil {
+	built, cloned = filepath.Join(dir, "dist"), filepath.Join(dir, "one")
+	if err := build("../../..", cloned, built, "amd64 arm64"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
 }
 
-// build clones the sources into a folder that is not there yet and builds archives
-// and packages from them.
-func build(sources, out, arches string, env ...string) error {
+// build clones the sources that are in one folder into another, which is not there
+// yet, and builds archives and packages from them.
+func build(from, sources, out, arches string, env ...string) error {
 	env = append(env, "ARCHES="+arches, "PROGRAMS="+sources+".programs", "VERSION=", "SOURCE_DATE_EPOCH=")
 	for _, line := range [][]string{
-		{"git", "clone", "-q", "../../..", sources},
+		{"git", "clone", "-q", from, sources},
 		{filepath.Join(sources, "packaging/dist.sh"), out},
 		{filepath.Join(sources, "packaging/deb.sh"), out},
 	} {
@@ -105,7 +106,7 @@ func TestReproducible(t *testing.T) {
 	}
 	env = append(env, "GOMODCACHE="+strings.TrimSpace(string(out)))
 	again := filepath.Join(dir, "again")
-	if err := build(filepath.Join(dir, "a folder with another name"), again, arches, env...); err != nil {
+	if err := build(cloned, filepath.Join(dir, "a folder with another name"), again, arches, env...); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(again, "*"))
