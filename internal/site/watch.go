@@ -97,7 +97,10 @@ func (s *Site) startMetrics(listen string, live metrics.Live, certificate func()
 	}
 	mux := http.NewServeMux()
 	mux.Handle(metricsPattern, handler)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 2 * time.Minute, // who is slower is so on purpose
+	}
 	done := make(chan struct{})
 	var failure error
 	go func() { // ends with the server, which the site waits for
