@@ -34,11 +34,15 @@ func (c *cork) hold() {
 	c.held.Reset()
 }
 
-// release writes what was held back.
-func (c *cork) release() error {
+// release writes what was held back, by a moment of its own: the deadline may be a
+// pong's, which is short, or that of the first of many frames.
+func (c *cork) release(by time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := c.flush()
+	err := errors.Trace(c.due(by))
+	if err == nil {
+		err = c.flush()
+	}
 	releaseFrame(c.held)
 	c.held = nil
 	return err
@@ -77,6 +81,11 @@ func (c *cork) Write(p []byte) (int, error) {
 func (c *cork) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.due(t)
+}
+
+// due sets the deadline. The lock is held.
+func (c *cork) due(t time.Time) error {
 	if later := t.Sub(c.writeBy); later >= 0 && later < c.slack {
 		return nil
 	}

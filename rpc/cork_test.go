@@ -16,6 +16,7 @@ type recorder struct {
 	net.Conn
 	writes    []string
 	deadlines int
+	writeBy   time.Time
 	err       error
 }
 
@@ -24,8 +25,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), r.err
 }
 
-func (r *recorder) SetWriteDeadline(time.Time) error {
+func (r *recorder) SetWriteDeadline(t time.Time) error {
 	r.deadlines++
+	r.writeBy = t
 	return nil
 }
 
@@ -43,16 +45,16 @@ func TestCorkMakesOneWriteOfMany(t *testing.T) {
 	put("before")
 	c.hold()
 	put("a", "b", "c")
-	if err := c.release(); err != nil {
+	if err := c.release(time.Now()); err != nil {
 		t.Errorf("release = %v", err)
 	}
 	c.hold()
 	put("d", big, half, half)
-	if err := c.release(); err != nil {
+	if err := c.release(time.Now()); err != nil {
 		t.Errorf("release = %v", err)
 	}
 	c.hold()
-	if err := c.release(); err != nil {
+	if err := c.release(time.Now()); err != nil {
 		t.Errorf("release of nothing = %v", err)
 	}
 	put("after")
@@ -74,7 +76,7 @@ func TestCorkTellsFailuresAtItsRelease(t *testing.T) {
 	if _, err := c.Write([]byte("c")); err != nil {
 		t.Errorf("a write that is held back = %v, want nil", err)
 	}
-	if err := c.release(); !errors.Is(err, failure) {
+	if err := c.release(time.Now()); !errors.Is(err, failure) {
 		t.Errorf("release = %v, want the failure", err)
 	}
 }
@@ -92,5 +94,25 @@ func TestCorkMovesADeadlineOnlyIfItMatters(t *testing.T) {
 		if err := c.SetWriteDeadline(step.to); err != nil || r.deadlines != step.sets {
 			t.Errorf("step %d: %d deadlines set, want %d, %v", i, r.deadlines, step.sets, err)
 		}
+	}
+}
+
+func TestCorkGivesItsReleaseTimeOfItsOwn(t *testing.T) {
+	r := new(recorder)
+	c := &cork{Conn: r, slack: time.Second}
+	now := time.Now()
+	pong, reply := now.Add(time.Second), now.Add(30*time.Second)
+	c.hold()
+	if _, err := c.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetWriteDeadline(pong); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.release(reply); err != nil {
+		t.Fatal(err)
+	}
+	if !r.writeBy.Equal(reply) {
+		t.Errorf("written by %v, want %v: not the moment of a pong that came between", r.writeBy.Sub(now), reply.Sub(now))
 	}
 }

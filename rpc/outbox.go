@@ -186,7 +186,7 @@ func (c *Conn) write(frames []*encoder) {
 	defer c.writing.Unlock()
 	c.wire.hold()
 	err := c.writeAll(frames)
-	if flushed := c.wire.release(); err == nil {
+	if flushed := c.wire.release(time.Now().Add(c.cfg.WriteTimeout)); err == nil {
 		err = flushed
 	}
 	if err == nil {
@@ -201,8 +201,8 @@ func (c *Conn) write(frames []*encoder) {
 }
 
 func (c *Conn) writeAll(frames []*encoder) error {
-	_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)) // always nil
 	for _, e := range frames {
+		_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)) // always nil
 		if err := c.ws.WriteMessage(websocket.TextMessage, e.buf.Bytes()); err != nil {
 			return errors.Trace(err)
 		}
