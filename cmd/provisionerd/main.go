@@ -62,6 +62,10 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// minSilence is the shortest time after which an installer counts as silent: the
+// controller writes down a heartbeat every 25 s at most, and one may be lost.
+const minSilence = time.Minute
+
 // modelCommand returns the command that runs provisioners.
 func (a *app) modelCommand() *cobra.Command {
 	o := site.ModelsOptions{}
@@ -92,8 +96,8 @@ at a time, one cares for each model, and the others stand by.`,
 			if o.Lease < time.Second || o.Lease > time.Minute {
 				return command.Usagef("--lease %v is out of bounds: give 1s to 1m", o.Lease)
 			}
-			if h.Silence < 10*time.Second || h.Silence > time.Hour {
-				return command.Usagef("--installer-silence %v is out of bounds: give 10s to 1h", h.Silence)
+			if h.Silence < minSilence || h.Silence > time.Hour {
+				return command.Usagef("--installer-silence %v is out of bounds: give 1m to 1h", h.Silence)
 			}
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
@@ -111,7 +115,7 @@ at a time, one cares for each model, and the others stand by.`,
 	c.Flags().StringVar(&o.Only, "model", "", "UUID of the only model to care for")
 	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
 	metal.add(c.Flags())
-	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 10s to 1h")
+	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 1m to 1h")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"github.com/juju/errors"
 	"github.com/juju/loggo"
 	"github.com/spf13/cobra"
+
+	"github.com/slipway-project/slipway/internal/buildinfo"
 )
 
 // The exit codes.
@@ -65,6 +68,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	prepare(root, &began)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SuggestionsMinimumDistance = 2
+	root.Version = cmp.Or(root.Version, buildinfo.Version)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args)
