@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -99,6 +100,18 @@ func (c *chain) start(ready string, name string, args ...string) (*program, stri
 		return m != nil
 	})
 	return p, found
+}
+
+// end has a program end by itself, since fake BMCs have to switch their virtual
+// machines off, and kills one that does not.
+func (p *program) end() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
 }
 
 // until waits for something, and shows all there is to see if it does not come.
@@ -257,8 +270,7 @@ func newChain(t *testing.T, l *lab) *chain {
 	c := &chain{t: t, bin: binaries(t), dir: t.TempDir(), proxy: newProxy(t)}
 	t.Cleanup(func() {
 		for i := len(c.programs) - 1; i >= 0; i-- {
-			_ = c.programs[i].cmd.Process.Kill()
-			<-c.programs[i].done
+			c.programs[i].end()
 		}
 	})
 	c.image = compress(t, buildImage(t, l.kernel, ramdisk(t, l.kernel), agentInit, map[string]string{
@@ -418,9 +430,7 @@ func (c *chain) troubles() {
 		c.t.Error("half an image may boot")
 	}
 	c.shows(8*time.Minute, "image is not what was ordered", "show-host", "h2")
-	if log := c.slipway("show-host", "h2", "--log"); !strings.Contains(log, "image is not what was ordered") {
-		c.t.Errorf("log of what failed:\n%s", log)
-	}
+	c.shows(8*time.Minute, "image is not what was ordered", "show-host", "h2", "--log") // its lines come every two seconds
 	if !c.emptyDisk(1) {
 		c.t.Error("a wrong image may boot")
 	}
