@@ -56,12 +56,12 @@ func newSite(t testing.TB, change ...func(*apiserver.Config)) *site {
 	t.Helper()
 	s := &site{t: t}
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
-	tap.Before = func(ctx context.Context, c storetest.Call) error {
+	tap.SetBefore(func(ctx context.Context, c storetest.Call) error {
 		if held := s.held.Load(); held != nil {
 			return (*held)(ctx, c)
 		}
 		return nil
-	}
+	})
 	s.Site = statetest.OpenWith(t, statetest.Config{Store: tap})
 	s.serve(change...)
 	return s

@@ -81,12 +81,12 @@ func TestAPIHostPorts(t *testing.T) {
 func TestWatchersSurviveAFailedRead(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	var fail atomic.Bool
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if c.Method == "GetAll" && len(c.Keys) == 1 && c.Keys[0].Collection == "machines" && fail.CompareAndSwap(true, false) {
 			return errors.New("network unreachable")
 		}
 		return nil
-	}
+	})
 	site := statetest.OpenWith(t, statetest.Config{Store: tap})
 	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	w := watchMachines(t, site.Default)

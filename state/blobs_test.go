@@ -138,12 +138,12 @@ func (d dying) Read(p []byte) (int, error) {
 func TestCleanerRemovesWhatAnEndedProcessLeft(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	var gone atomic.Bool
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if gone.Load() && c.Method == "Apply" {
 			return errors.New("gone")
 		}
 		return nil
-	}
+	})
 	site := statetest.OpenWith(t, statetest.Config{Store: tap})
 	upload := dying{io.LimitReader(zeroes{}, 1<<20), func() { gone.Store(true) }}
 	if _, err := site.Binaries().Upload(context.Background(), version(t, "3.5.0-jammy-amd64"), upload, ""); err == nil {

@@ -187,12 +187,12 @@ func TestDestroyModel(t *testing.T) {
 func TestOneFailedCleanupDoesNotHoldUpTheRest(t *testing.T) {
 	var failing atomic.Bool
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if failing.Load() && c.Method == "Apply" && strings.HasSuffix(c.Keys[0].ID, ":1") {
 			return errors.New("disk full")
 		}
 		return nil
-	}
+	})
 	site := statetest.OpenWith(t, statetest.Config{Store: tap})
 	st := site.Default
 	for range 3 {

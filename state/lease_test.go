@@ -165,13 +165,13 @@ func TestFenceIsClosedUntilTheLeaseIsClaimed(t *testing.T) {
 func TestFenceRefusesInTheBatchItself(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	var taking atomic.Pointer[func()]
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if f := taking.Load(); f != nil && c.Method == "Apply" && c.Ops[0].Kind == store.OpReplace {
 			taking.Store(nil)
 			(*f)()
 		}
 		return nil
-	}
+	})
 	site := statetest.OpenWith(t, statetest.Config{Store: tap})
 	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	fenced := site.Default.WithFence(state.NewFence(""))

@@ -493,12 +493,12 @@ func TestManyAtOnce(t *testing.T) {
 func TestAFailedWriteChangesNoSnapshot(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	var full atomic.Bool
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if full.Load() && c.Method == "Apply" {
 			return errors.New("disk full")
 		}
 		return nil
-	}
+	})
 	st := statetest.OpenWith(t, statetest.Config{Store: tap}).Default
 	host := statetest.AddMachine(t, st, state.MachineSpec{})
 	statetest.AddMachine(t, st, state.MachineSpec{Parent: "0", ContainerType: container.LXD})

@@ -72,15 +72,15 @@ func TestNoPoolGoesFromUnderAVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	armed := true
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if c.Method == "Apply" && armed {
 			armed = false
 			statetest.AddMachine(t, site.Default, inPool("fast"))
 		}
 		return nil
-	}
+	})
 	err := pools.Remove(ctx, "fast")
-	tap.Before = nil
+	tap.SetBefore(nil)
 	if armed || !errors.Is(err, errors.NotValid) {
 		t.Errorf("Remove = %v, want it to see the machine that came meanwhile", err)
 	}

@@ -18,12 +18,12 @@ import (
 func failing(t *testing.T, fail func(context.Context) error) (*atomic.Bool, *statetest.Site) {
 	var on atomic.Bool
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
-	tap.Before = func(ctx context.Context, c storetest.Call) error {
+	tap.SetBefore(func(ctx context.Context, c storetest.Call) error {
 		if c.Method == "Apply" && on.Load() {
 			return fail(ctx)
 		}
 		return nil
-	}
+	})
 	return &on, statetest.OpenWith(t, statetest.Config{Store: tap})
 }
 

@@ -303,7 +303,7 @@ type outage struct {
 
 func newOutage(tap *storetest.Tap) *outage {
 	o := &outage{lost: make(chan struct{})}
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		switch {
 		case !o.on.Load():
 			return nil
@@ -314,7 +314,7 @@ func newOutage(tap *storetest.Tap) *outage {
 			return errors.New("not now")
 		}
 		return nil
-	}
+	})
 	return o
 }
 
@@ -451,13 +451,13 @@ func TestAnOldReadTellsANewWatcherNothing(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
-	tap.After = func(_ context.Context, c storetest.Call) error {
+	tap.SetAfter(func(_ context.Context, c storetest.Call) error {
 		if c.Method == "GetAll" && len(c.Keys) == 1 && c.Keys[0].Collection == "machines" && hold.CompareAndSwap(true, false) {
 			close(held)
 			<-release
 		}
 		return nil
-	}
+	})
 	site := statetest.OpenWith(t, statetest.Config{Store: tap})
 	m := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	old := watchMachines(t, site.Default)

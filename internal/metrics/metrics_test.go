@@ -105,7 +105,7 @@ func TestStoreIsTimed(t *testing.T) {
 	if _, err := s.GetAll(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	tap.Before = func(context.Context, storetest.Call) error { return errors.New("disk full") }
+	tap.SetBefore(func(context.Context, storetest.Call) error { return errors.New("disk full") })
 	if _, err := s.List(ctx, store.Query{Collection: "c"}); err == nil {
 		t.Fatal("List succeeds")
 	}

@@ -20,7 +20,7 @@ import (
 func TestAKeyIsNeededUntilWhatItSealedIsWritten(t *testing.T) {
 	held, release := make(chan struct{}, 10), make(chan struct{}) // it is written again later
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		for _, op := range c.Ops {
 			if op.Key.Collection == state.HostsCollection && op.Key.ID == "_:late" {
 				held <- struct{}{}
@@ -28,7 +28,7 @@ func TestAKeyIsNeededUntilWhatItSealedIsWritten(t *testing.T) {
 			}
 		}
 		return nil
-	}
+	})
 	old := hostkey.New()
 	site := statetest.OpenWith(t, statetest.Config{Store: tap, Options: state.Options{HostKeys: old}})
 	docs := site.SiteDocs()

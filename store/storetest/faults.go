@@ -37,26 +37,40 @@ type Call struct {
 }
 
 // Tap passes calls on to a store, counts them, and fails those it is told to.
-// Set the hooks before the first call; they may be called concurrently.
+// Its methods may be called at any time, from any goroutine.
 type Tap struct {
 	store.Store
 
-	// Before, if set, is called before each call. Its error becomes the call's,
-	// and the store does not see the call. It may block, to hold a call up.
-	Before func(ctx context.Context, c Call) error
-
-	// After, if set, is called after each call that succeeded. Its error
-	// becomes the call's, although the store has done it: an answer lost.
-	After func(ctx context.Context, c Call) error
-
-	mu     sync.Mutex
-	counts map[string]int
+	mu            sync.Mutex
+	before, after Hook
+	counts        map[string]int
 }
+
+// Hook is called beside each call of a store, by several goroutines at once.
+// It may block, to hold a call up. An error becomes the call's.
+type Hook func(ctx context.Context, c Call) error
 
 var _ store.Store = (*Tap)(nil)
 
 // NewTap returns a tap of s without hooks.
 func NewTap(s store.Store) *Tap { return &Tap{Store: s} }
+
+// SetBefore has h called before each call from now on; nil means no hook. A call
+// that it fails is not seen by the store.
+func (t *Tap) SetBefore(h Hook) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.before = h
+}
+
+// SetAfter has h called after each call that succeeded and begins from now on; nil
+// means no hook. A call that it fails has been done by the store all the same: an
+// answer lost.
+func (t *Tap) SetAfter(h Hook) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.after = h
+}
 
 // Counts returns how often each method was called, failed calls included.
 func (t *Tap) Counts() map[string]int {
@@ -79,16 +93,17 @@ func (t *Tap) run(ctx context.Context, c Call, call func() error) error {
 		t.counts = make(map[string]int)
 	}
 	t.counts[c.Method]++
+	before, after := t.before, t.after
 	t.mu.Unlock()
-	if t.Before != nil {
-		if err := t.Before(ctx, c); err != nil {
+	if before != nil {
+		if err := before(ctx, c); err != nil {
 			return err
 		}
 	}
-	if err := call(); err != nil || t.After == nil {
+	if err := call(); err != nil || after == nil {
 		return err
 	}
-	return t.After(ctx, c)
+	return after(ctx, c)
 }
 
 // Get implements store.Store.

@@ -56,12 +56,12 @@ func TestFailingFailsEveryCall(t *testing.T) {
 func TestTapFailsCallsBeforeTheStoreSeesThem(t *testing.T) {
 	tap := storetest.NewTap(storetest.New(t, things))
 	broken := errors.New("broken")
-	tap.Before = func(_ context.Context, c storetest.Call) error {
+	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		if c.Method == "Apply" && c.Keys[0] != key {
 			t.Errorf("the tap sees keys %v, want %v", c.Keys, key)
 		}
 		return broken
-	}
+	})
 	for name, err := range callAll(t.Context(), tap) {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s = %v, want %v", name, err, broken)
@@ -88,7 +88,7 @@ func TestTapLosesAnswers(t *testing.T) {
 	}
 	defer feed.Close()
 	lost := errors.New("answer lost")
-	tap.After = func(context.Context, storetest.Call) error { return lost }
+	tap.SetAfter(func(context.Context, storetest.Call) error { return lost })
 	if err := tap.Apply(t.Context(), []store.Op{store.Insert(key, nil, nil)}); !errors.Is(err, lost) {
 		t.Errorf("Apply = %v, want %v", err, lost)
 	}
