@@ -46,6 +46,7 @@ type settings struct {
 	kvm         string
 	probeKernel string
 	qemu        fakebmc.QEMUOptions
+	machines    string // file
 	mediaCA     string
 }
 
@@ -83,6 +84,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.StringVar(&s.mediaCA, "media-ca", "", "`file` with the certificate authorities, as PEM, that virtual machines' media are fetched from; none: those of the system")
 	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
 	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
+	f.StringVar(&s.machines, "machines", "", "`file` of JSON that says how virtual machines differ, by number: {\"1\": {\"disk-device\": \"nvme\"}}; also secure-boot, vars, args, port")
 	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
 	if err := f.Parse(args); err != nil {
 		return s, errUsage
@@ -176,9 +178,15 @@ func virtual(ctx context.Context, s settings) (func(int) fakebmc.Machine, error)
 		s.qemu.Client = client
 	}
 	s.qemu.KVM = s.kvm == "on" || s.kvm == "auto" && s.probeKernel != "" && fakebmc.ProbeKVM(ctx, s.probeKernel)
+	number := max(s.bmcs, 1) * s.config.Systems
+	specials, err := readSpecials(s.machines, number)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
 	var machines []fakebmc.Machine
-	for n := range max(s.bmcs, 1) * s.config.Systems {
+	for n := range number {
 		o := s.qemu
+		specials[n].apply(&o)
 		o.Dir = filepath.Join(s.dir, strconv.Itoa(n))
 		m, err := fakebmc.NewQEMU(o)
 		if err != nil {

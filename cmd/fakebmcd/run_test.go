@@ -101,6 +101,9 @@ func TestRefusals(t *testing.T) {
 		"password file": {[]string{"--password-file", "/nonexistent"}, "cannot read the password", false},
 		"certificate":   {[]string{"--listen", "127.0.0.1:0", "--cert", "/nonexistent", "--key", "/nonexistent"}, "cannot load the certificate", false},
 		"address":       {[]string{"--listen", "192.0.2.1:1"}, "cannot listen at 192.0.2.1:1", false},
+		"machines":      {[]string{"--qemu", t.TempDir(), "--machines", "/nonexistent"}, "cannot read --machines", false},
+		"no machine":    {[]string{"--qemu", t.TempDir(), "--machines", write(t, `{"1": {}}`)}, `machine "1" in --machines (there are 0 to 0) not valid`, false},
+		"no property":   {[]string{"--qemu", t.TempDir(), "--machines", write(t, `{"0": {"disc": "x"}}`)}, `unknown field "disc"`, false},
 		"log level":     {[]string{"--log", "LOUD"}, "cannot set the log level", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,4 +114,14 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// write writes a file and returns its name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

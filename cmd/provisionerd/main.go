@@ -99,6 +99,9 @@ at a time, one cares for each model, and the others stand by.`,
 			if h.Silence < minSilence || h.Silence > time.Hour {
 				return command.Usagef("--installer-silence %v is out of bounds: give 1m to 1h", h.Silence)
 			}
+			if h.Boot < minSilence || h.Boot > 4*time.Hour {
+				return command.Usagef("--installer-boot %v is out of bounds: give 1m to 4h", h.Boot)
+			}
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
 			}
@@ -116,6 +119,7 @@ at a time, one cares for each model, and the others stand by.`,
 	c.Flags().DurationVar(&o.Lease, "lease", lease.DefaultDuration, "how long after its death another worker takes over, 1s to 1m")
 	metal.add(c.Flags())
 	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 1m to 1h")
+	c.Flags().DurationVar(&h.Boot, "installer-boot", 30*time.Minute, "how long a machine may take to boot into the installer before it is started again, 1m to 4h")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c

@@ -24,6 +24,7 @@ func TestBoundsOfTheModelCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		"give 1m to 1h":          {"--agent-file", "x", "--installer-silence", "59s"},
 		"2h0m0s is out of":       {"--agent-file", "x", "--installer-silence", "2h"},
+		"give 1m to 4h":          {"--agent-file", "x", "--installer-boot", "5h"},
 		"give 1s to 1m":          {"--agent-file", "x", "--lease", "2m"},
 		"no agent file named":    {},
 		"is not a model's UUID:": {"--agent-file", "x", "--model", "default"},

@@ -35,6 +35,9 @@ type HostsOptions struct {
 	// Silence is how long an installer may be silent before its machine is started
 	// again; 0 means 2 minutes.
 	Silence time.Duration
+	// Boot is how long a machine may take from the order of a boot to the installer's
+	// first report; 0 means 30 minutes.
+	Boot time.Duration
 	// Redfish says how patient we are with BMCs that speak Redfish. An Installer there is
 	// used in place of the controller's.
 	Redfish redfish.Options
@@ -69,7 +72,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		metal, k.close = backend.Factory, backend.Close
 	} else {
 		options := o.Redfish
-		options.SilenceTimeout = cmp.Or(options.SilenceTimeout, o.Silence)
+		options.SilenceTimeout, options.BootTimeout = cmp.Or(options.SilenceTimeout, o.Silence), cmp.Or(options.BootTimeout, o.Boot)
 		if options.Installer == nil {
 			installer = installs.New()
 			options.Installer = installer

@@ -2,6 +2,7 @@ package fakebmc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,6 +40,18 @@ type QEMUOptions struct {
 	Network string
 	// Client fetches what machines boot from; nil: http.DefaultClient.
 	Client *http.Client
+
+	// DiskDevice is what the disk is plugged into the machine as, as QEMU's option
+	// -device names it; empty: virtio-blk-pci. Another is nvme.
+	DiskDevice string
+	// SecureBoot has the firmware start only what is signed by a key that Vars holds;
+	// Code and Vars, if empty, are then those of Debian's package ovmf with Microsoft's keys.
+	SecureBoot bool
+	// Port is the id of the network that the machine's port is on; empty: n0, which is
+	// that of Network. Any other is defined by Args.
+	Port string
+	// Args are further arguments of the emulator: disks, networks.
+	Args []string
 }
 
 // QEMU is a Machine that is a virtual machine.
@@ -51,7 +64,10 @@ type QEMU struct {
 	qmp io.Writer
 }
 
-var _ Machine = (*QEMU)(nil)
+var (
+	_ Machine      = (*QEMU)(nil)
+	_ SecureBooter = (*QEMU)(nil)
+)
 
 // mediumTimeout bounds the fetching of what a machine is to boot from.
 const mediumTimeout = 10 * time.Minute
@@ -62,9 +78,12 @@ func NewQEMU(o QEMUOptions) (*QEMU, error) {
 	if o.Binary == "" {
 		o.Binary = "qemu-system-x86_64"
 	}
-	if o.Code == "" {
-		o.Code, o.Vars = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	code, vars := "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	if o.SecureBoot {
+		code, vars = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
 	}
+	o.Code, o.Vars = cmp.Or(o.Code, code), cmp.Or(o.Vars, vars)
+	o.DiskDevice, o.Port = cmp.Or(o.DiskDevice, "virtio-blk-pci"), cmp.Or(o.Port, "n0")
 	if o.MemoryMiB == 0 {
 		o.MemoryMiB = 1024
 	}
@@ -98,6 +117,9 @@ func (q *QEMU) Disk() string { return q.file("disk.img") }
 // Console returns the path of what the machine wrote to its serial console, over
 // all boots.
 func (q *QEMU) Console() string { return q.file("console.log") }
+
+// SecureBoot is described by SecureBooter.
+func (q *QEMU) SecureBoot() bool { return q.o.SecureBoot }
 
 // prepare makes what is missing of the machine's files.
 func (q *QEMU) prepare() error {
@@ -203,14 +225,21 @@ func (q *QEMU) arguments(ctx context.Context, s *System, boot Boot) ([]string, e
 	if q.o.KVM {
 		accel = []string{"-accel", "kvm", "-cpu", "host"}
 	}
-	args := append([]string{"-machine", "q35"}, accel...)
+	board := "q35"
+	if q.o.SecureBoot { // its keys are kept by the processor's management mode
+		board = "q35,smm=on"
+		accel = append(accel, "-global", "driver=cfi.pflash01,property=secure,value=on")
+	}
+	args := append([]string{"-machine", board}, accel...)
 	args = append(args,
 		"-smp", "1", "-m", fmt.Sprint(q.o.MemoryMiB), "-nodefaults", "-display", "none", "-no-reboot", "-qmp", "stdio",
 		"-chardev", "file,id=console,append=on,path="+q.Console(), "-serial", "chardev:console",
 		"-smbios", "type=1,manufacturer="+s.bmc.vendor.Manufacturer+",product=Fake 2000,serial="+s.details.serial+",uuid="+uuid("system", s.number),
 		"-drive", "if=pflash,format=raw,readonly=on,file="+q.o.Code, "-drive", "if=pflash,format=raw,file="+q.file("nvram.fd"),
-		"-drive", "if=none,id=disk,format=raw,cache=unsafe,file="+q.Disk(), "-device", "virtio-blk-pci,drive=disk,bootindex=1,serial="+s.details.disks[0].serial,
-		"-netdev", "user,id=n0,"+q.o.Network, "-device", "virtio-net-pci,netdev=n0,romfile=,mac="+s.MAC())
+		"-drive", "if=none,id=disk,format=raw,cache=unsafe,file="+q.Disk(), "-device", q.o.DiskDevice+",drive=disk,bootindex=1,serial="+s.details.disks[0].serial,
+		"-netdev", "user,id=n0,"+q.o.Network)
+	args = append(args, q.o.Args...) // they may define the network that the port is on
+	args = append(args, "-device", "virtio-net-pci,netdev="+q.o.Port+",romfile=,mac="+s.MAC())
 	ctx, cancel := context.WithTimeout(ctx, mediumTimeout)
 	defer cancel()
 	switch {

@@ -33,14 +33,21 @@ done
 // virtual returns a BMC whose machine is the stand-in, and its folder.
 func virtual(t *testing.T) (*client, string) {
 	t.Helper()
+	return virtualWith(t, fakebmc.QEMUOptions{})
+}
+
+// virtualWith is virtual, of a machine that is special.
+func virtualWith(t *testing.T, o fakebmc.QEMUOptions) (*client, string) {
+	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"qemu": emulator, "code": "firmware", "vars": "nvram"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	q, err := fakebmc.NewQEMU(fakebmc.QEMUOptions{Dir: filepath.Join(dir, "machine"), Binary: filepath.Join(dir, "qemu"),
-		Code: filepath.Join(dir, "code"), Vars: filepath.Join(dir, "vars"), DiskBytes: 1 << 20})
+	o.Dir, o.Binary, o.DiskBytes = filepath.Join(dir, "machine"), filepath.Join(dir, "qemu"), 1<<20
+	o.Code, o.Vars = filepath.Join(dir, "code"), filepath.Join(dir, "vars")
+	q, err := fakebmc.NewQEMU(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +95,27 @@ func TestVirtualMachineFollowsItsPowerButton(t *testing.T) {
 	reset("ForceRestart")
 	started(t, dir, 4)
 	reset("ForceOff")
+	c.power("Off")
+}
+
+func TestASpecialVirtualMachine(t *testing.T) {
+	c, dir := virtualWith(t, fakebmc.QEMUOptions{DiskDevice: "nvme", SecureBoot: true, Port: "n7", Args: []string{"-netdev", "socket,id=n7,connect=127.0.0.1:7"}})
+	s := c.bmc.System(0)
+	if err := s.Reset("On"); err != nil {
+		t.Fatal(err)
+	}
+	args := started(t, dir, 1)[0]
+	for _, want := range []string{"-machine q35,smm=on", "property=secure,value=on", "-device nvme,drive=disk,bootindex=1,serial=", "-netdev socket,id=n7,connect=127.0.0.1:7 -device virtio-net-pci,netdev=n7,"} {
+		if !strings.Contains(args, want) {
+			t.Errorf("arguments %s lack %s", args, want)
+		}
+	}
+	if _, got := c.do("GET", s.Path()+"/SecureBoot", ""); got["SecureBootCurrentBoot"] != "Enabled" {
+		t.Errorf("Secure Boot: %v", got)
+	}
+	if err := s.Reset("ForceOff"); err != nil {
+		t.Fatal(err)
+	}
 	c.power("Off")
 }
 

@@ -33,6 +33,7 @@ func (b *BMC) routes() *http.ServeMux {
 		"GET " + root + "/Systems/{system}/Bios":                          of((*System).getBios),
 		"GET " + root + "/Systems/{system}/Bios/Settings":                 of((*System).getBios),
 		"PATCH " + root + "/Systems/{system}/Bios/Settings":               of((*System).patchBios),
+		"GET " + root + "/Systems/{system}/SecureBoot":                    of((*System).getSecureBoot),
 		"GET " + root + "/Systems/{system}/Processors":                    of((*System).getProcessors),
 		"GET " + root + "/Systems/{system}/Processors/{part}":             of((*System).getProcessor),
 		"GET " + root + "/Systems/{system}/Memory":                        of((*System).getMemories),
@@ -158,6 +159,9 @@ func (s *System) get(w http.ResponseWriter, _ *http.Request) {
 	for _, part := range []string{"Bios", "Processors", "Memory", "Storage", "EthernetInterfaces"} {
 		d[part] = link(s.Path() + "/" + part)
 	}
+	if _, ok := s.machine.(SecureBooter); ok {
+		d["SecureBoot"] = link(s.Path() + "/SecureBoot")
+	}
 	if s.bmc.vendor.MediaInSystem {
 		d["VirtualMedia"] = link(s.Path() + "/VirtualMedia")
 	}
@@ -254,6 +258,17 @@ func (s *System) getBios(w http.ResponseWriter, _ *http.Request) {
 	defer s.mu.Unlock()
 	writeJSON(w, http.StatusOK, doc{"@odata.id": s.Path() + "/Bios", "Id": "Bios", "Name": "BIOS", "Attributes": s.bios,
 		"@Redfish.Settings": doc{"SettingsObject": link(s.Path() + "/Bios/Settings")}})
+}
+
+// getSecureBoot says whether the machine starts only what is signed (DSP2046, schema SecureBoot).
+func (s *System) getSecureBoot(w http.ResponseWriter, _ *http.Request) {
+	m, ok := s.machine.(SecureBooter)
+	if !ok {
+		notFound(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, doc{"@odata.id": s.Path() + "/SecureBoot", "@odata.type": "#SecureBoot.v1_1_0.SecureBoot", "Id": "SecureBoot", "Name": "UEFI Secure Boot",
+		"SecureBootEnable": m.SecureBoot(), "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.SecureBoot()], "SecureBootMode": "UserMode"})
 }
 
 func (s *System) patchBios(w http.ResponseWriter, r *http.Request) {

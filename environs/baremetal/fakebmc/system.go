@@ -40,6 +40,12 @@ type Machine interface {
 	PowerOff(hard bool) SoftOff
 }
 
+// SecureBooter is a Machine whose firmware can say whether it starts only what is
+// signed. The BMC of any other Machine knows nothing of Secure Boot.
+type SecureBooter interface {
+	SecureBoot() bool
+}
+
 // SoftOff is how a machine takes the wish to shut down.
 type SoftOff int
 
@@ -55,6 +61,8 @@ type Memory struct {
 	// OnBoot, if set, is what the machine runs: it is called at every boot, in its
 	// own goroutine, and should return when ctx is done.
 	OnBoot func(ctx context.Context, s *System, boot Boot)
+	// Signed machines start only what is signed, as their BMC says.
+	Signed bool
 	// Deaf machines do not turn off when asked.
 	Deaf bool
 }
@@ -66,6 +74,9 @@ func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, _ func(bool))
 	}
 	return nil
 }
+
+// SecureBoot is described by SecureBooter.
+func (m Memory) SecureBoot() bool { return m.Signed }
 
 // PowerOff is described by Machine.
 func (m Memory) PowerOff(bool) SoftOff {

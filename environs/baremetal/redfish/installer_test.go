@@ -37,6 +37,28 @@ func TestInstallerThatNeverReports(t *testing.T) {
 	}
 }
 
+// The reason tells of Secure Boot only where the BMC says that it is on.
+func TestAnInstallerThatSecureBootMayHaveRefused(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		r := newRig(t, fakebmc.Config{})
+		r.config.Machine = func(int) fakebmc.Machine { return fakebmc.Memory{Signed: signed} } // nothing runs on it
+		h, _ := r.newHost()
+		r.register(h)
+		h.Spec.Image = &metal3v1alpha1.Image{URL: "http://images/good"}
+		result, err := settle(t, func() (provisioner.Result, error) {
+			r.installer.mu.Lock()
+			if job := r.installer.jobs[h.Metadata.Name]; job != nil && !job.Booted.IsZero() {
+				job.Started = job.Started.Add(-time.Hour)
+			}
+			r.installer.mu.Unlock()
+			return r.provisionerOf(h, good).Provision(noData{})
+		})
+		if err != nil || strings.Contains(result.ErrorMessage, "Secure Boot is on: is the installer signed") != signed || !strings.Contains(result.ErrorMessage, "given up after 3 boots") {
+			t.Errorf("with Secure Boot %v: Provision = %+v, %v", signed, result, err)
+		}
+	}
+}
+
 func TestAMachineThatFallsSilentIsBootedAnew(t *testing.T) {
 	r := newRig(t, fakebmc.Config{})
 	r.installer.silent = true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	gofish "github.com/stmcginnis/gofish/redfish"
 
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
 	"github.com/slipway-project/slipway/environs/baremetal/provisioner"
@@ -165,7 +166,7 @@ func (c *call) advance(job JobStatus) (provisioner.Result, error) {
 		if job.Booted.IsZero() {
 			return provisioner.Result{}, verdictf("the machine could not be booted into the installer within %v; look at its console and its BMC's log", c.o.BootTimeout)
 		}
-		return c.bootAgain(job, fmt.Sprintf("the machine was booted into the installer but has not reported within %v; look at its console: does it boot from %s, and does it reach us over its network?", c.o.BootTimeout, bootName(c)))
+		return c.bootAgain(job, fmt.Sprintf("the machine was booted into the installer but has not reported within %v; look at its console: does it boot from %s, and does it reach us over its network?%s", c.o.BootTimeout, bootName(c), c.signatureWanted()))
 	case !job.Booted.IsZero():
 		return provisioner.Again(c.o.Poll), nil
 	}
@@ -192,6 +193,22 @@ func bootName(c *call) string {
 		return "the program that the controller serves by HTTP"
 	}
 	return "its virtual CD"
+}
+
+// signatureWanted tells a person that the firmware starts only what is signed, if the
+// BMC says so; "" otherwise. It is a hint: a BMC that does not answer is no error.
+func (c *call) signatureWanted() string {
+	sys, err := c.conn.readSystem(c.ctx, c.path)
+	if err != nil || sys.SecureBoot.ID == "" {
+		return ""
+	}
+	var s struct {
+		SecureBootCurrentBoot gofish.SecureBootCurrentBootType
+	}
+	if _, err := c.conn.get(c.ctx, sys.SecureBoot.ID, &s); err != nil || s.SecureBootCurrentBoot != gofish.EnabledSecureBootCurrentBootType {
+		return ""
+	}
+	return " Secure Boot is on: is the installer signed with a key that the machine's firmware trusts?"
 }
 
 // bootInstaller makes the next move to get the installer running. What shows in

@@ -29,6 +29,7 @@ type system struct {
 		HTTPURI string   `json:"HttpBootUri"`
 	}
 	VirtualMedia link
+	SecureBoot   link
 	Links        struct {
 		ManagedBy []link
 	}
