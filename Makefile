@@ -54,8 +54,8 @@ linter: ## fetch and build the linter
 bench: build ## run the benchmarks and write bench.txt (SCALE=small for a quick form)
 	@SCALE=$(SCALE) BIN=$(BIN) test/bench.sh bench.txt
 
-installer-image: $(BIN)/installer $(BIN)/installer-image ## build what machines boot their installer from (KERNEL=file MODULES=folder; none: Debian's, by apt)
-	@KERNEL=$(KERNEL) MODULES=$(MODULES) test/installer-image.sh dist/installer
+installer-image: $(BIN)/installer $(BIN)/installer-image ## build what machines boot their installer from (KERNEL=file MODULES=folder; none: Debian's, by apt; SIGN_KEY=file SIGN_CERT=file)
+	@KERNEL=$(KERNEL) MODULES=$(MODULES) SIGN_KEY=$(SIGN_KEY) SIGN_CERT=$(SIGN_CERT) test/installer-image.sh dist/installer
 
 e2e: build ## run what needs root, real daemons or virtual machines; installs them with apt
 	@test/e2e.sh

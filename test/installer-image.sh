@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the installer's initramfs, EFI program and ISO in a folder. Of KERNEL and
 # MODULES (lib/modules/VERSION, after depmod); without them of Debian's kernel for servers,
-# which is downloaded by apt and not installed.
+# which is downloaded by apt and not installed. SIGN_KEY and SIGN_CERT sign the EFI program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: test/installer-image.sh FOLDER}
@@ -24,4 +24,9 @@ if [ -z "${KERNEL:-}" ]; then
 	KERNEL=$cache/$package/boot/vmlinuz-${package#linux-image-}
 	MODULES=$cache/$package/lib/modules/${package#linux-image-}
 fi
-exec bin/installer-image --kernel "$KERNEL" --modules "${MODULES:-}" --installer bin/installer --out "$out"
+signing=()
+if [ -n "${SIGN_KEY:-}" ]; then
+	test/apt-install.sh sbsigntool
+	signing=(--sign-key "$SIGN_KEY" --sign-cert "${SIGN_CERT:?give the certificate of SIGN_KEY}")
+fi
+exec bin/installer-image --kernel "$KERNEL" --modules "${MODULES:-}" --installer bin/installer --out "$out" "${signing[@]}"

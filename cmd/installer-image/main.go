@@ -4,7 +4,8 @@
 //
 //	installer-image --kernel vmlinuz --modules lib/modules/6.1.0 --installer bin/installer --out dist/installer
 //
-// With --boot FILE it writes, besides, a medium for one host (--iso).
+// With --boot FILE it writes, besides, a medium for one host (--iso). With --sign-key and
+// --sign-cert the EFI program is signed for machines with Secure Boot.
 package main
 
 import (
@@ -52,6 +53,8 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&c.Stub, "stub", "/usr/lib/systemd/boot/efi/linuxx64.efi.stub", "EFI stub `file` of systemd-boot")
 	fs.StringVar(&c.CommandLine, "cmdline", media.DefaultCommandLine, "kernel `parameters`")
 	fs.StringVar(&c.Arch, "arch", runtime.GOARCH, "`architecture` of the machines")
+	fs.StringVar(&c.SignKey, "sign-key", "", "PEM `file` of the key that signs installer.efi for Secure Boot, by sbsign; none: it is not signed")
+	fs.StringVar(&c.SignCert, "sign-cert", "", "PEM `file` of that key's certificate, which machines' firmware has to know")
 	programs := fs.String("programs", defaultPrograms, "`names` of further programs, with commas; those that are not here are left out, but for the first")
 	out := fs.String("out", "dist/installer", "`folder` to write to")
 	boot := fs.String("boot", "", "boot `file` of one host, for --iso")
@@ -59,7 +62,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := fs.Parse(args); err != nil {
 		return errUsage
 	}
-	if c.Kernel == "" || fs.NArg() > 0 || (*boot == "") != (*iso == "") {
+	if c.Kernel == "" || fs.NArg() > 0 || (*boot == "") != (*iso == "") || (c.SignKey == "") != (c.SignCert == "") {
 		fs.Usage()
 		return errUsage
 	}

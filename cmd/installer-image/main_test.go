@@ -15,6 +15,7 @@ import (
 func TestUsage(t *testing.T) {
 	for name, args := range map[string][]string{
 		"nothing": nil, "unknown flag": {"--nope"}, "an argument": {"--kernel", "x", "y"}, "a boot file without a medium": {"--kernel", "x", "--boot", "y"},
+		"a key without a certificate": {"--kernel", "x", "--sign-key", "y"},
 	} {
 		var out, err bytes.Buffer
 		if e := run(t.Context(), args, &out, &err); !errors.Is(e, errUsage) || !strings.Contains(err.String(), "-kernel") {

@@ -18,6 +18,10 @@ type Config struct {
 	Stub        string   // EFI stub of systemd-boot
 	CommandLine string   // of the kernel; "" means DefaultCommandLine
 	Arch        string   // as Go names it
+
+	// SignKey and SignCert sign the EFI program for Secure Boot: PEM files of a key
+	// without a passphrase and of its certificate. "" leaves it unsigned.
+	SignKey, SignCert string
 }
 
 // DefaultCommandLine puts messages on the screen and on the first serial port, keeps the
@@ -130,6 +134,14 @@ func Build(c Config, dir string) (Output, error) {
 	for path, b := range map[string][]byte{o.Kernel: kernel, o.Initrd: initrd, o.EFI: program} {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			return o, errors.Annotate(err, "cannot write installer")
+		}
+	}
+	if c.SignKey != "" {
+		if err := sign(o.EFI, c.SignKey, c.SignCert); err != nil {
+			return o, err
+		}
+		if program, err = os.ReadFile(o.EFI); err != nil {
+			return o, errors.Annotate(err, "cannot read signed installer")
 		}
 	}
 	_ = os.Remove(o.ESP)

@@ -183,6 +183,38 @@ func TestUKI(t *testing.T) {
 	}
 }
 
+// A program that stands in for the signer marks the file that it is given.
+func TestBuildSignsTheProgram(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"sbsign": "#!/bin/sh\n[ \"$1 $2 $3 $4 $5 $6\" = \"--key K --cert C --output $7\" ] || { echo no such key; exit 1; }\nprintf MARK-OF-THE-SIGNER >> \"$7\"\n",
+		"kernel": "KERNEL", "stub": string(stub()), "init": "INIT",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := media.Config{Kernel: filepath.Join(dir, "kernel"), Stub: filepath.Join(dir, "stub"), Installer: filepath.Join(dir, "init"), Arch: "amd64", SignKey: "K", SignCert: "C"}
+	t.Setenv("PATH", dir)
+	o, err := media.Build(c, filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{o.EFI, o.ESP, o.ISO} {
+		if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte("MARK-OF-THE-SIGNER")) {
+			t.Errorf("%s is not signed, %v", file, err)
+		}
+	}
+	c.SignKey = "another"
+	if _, err := media.Build(c, filepath.Join(dir, "out")); err == nil || !strings.Contains(err.Error(), "no such key") {
+		t.Errorf("Build with a key that the signer refuses: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := media.Build(c, filepath.Join(dir, "out")); !errors.Is(err, errors.NotFound) || !strings.Contains(err.Error(), "sbsigntool") {
+		t.Errorf("Build without a signer: %v", err)
+	}
+}
+
 func boot() *config.Boot {
 	return &config.Boot{Server: "https://192.0.2.1/installer", CA: "pem", Host: "host-7", Number: 3, Token: "planted"}
 }
