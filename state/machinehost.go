@@ -5,8 +5,6 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/core/kind"
-	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/store"
 )
 
@@ -14,31 +12,43 @@ import (
 // if it has none.
 func (m *Machine) Host() string { return m.doc.Host }
 
-// SetHost gives the machine a bare-metal host, or takes it away. choose is told which
-// one it has, and returns which one it is to have and the operations that have to
-// be applied in the same batch. It returns an error satisfying kind.Dead if a
-// dead machine is to get one, and errors.NotFound if the machine has been removed.
-func (m *Machine) SetHost(ctx context.Context, choose func(current string) (host string, more []store.Op, err error)) error {
+// Same reports whether another reading of the machine found it as this one did; nil is
+// one that found none.
+func (m *Machine) Same(again *Machine) bool { return again != nil && again.rev == m.rev }
+
+// NewHost says which bare-metal host a machine is to have.
+type NewHost struct {
+	Machine *Machine // as it was read
+	Host    string
+}
+
+// SetHosts gives machines of the model bare-metal hosts, all in one batch or none.
+// more returns the operations that have to be applied in the same batch, and may seal
+// something for them; see SiteDocs.Settle. It is called once: the error satisfies
+// store.ErrConflict if a machine is not as it was read any more, or an assertion of
+// more's does not hold, and kind.LeaseDenied if this is behind a fence that is closed.
+func (st *State) SetHosts(ctx context.Context, given []NewHost, more func() ([]store.Op, error)) error {
+	defer st.c.writing.begin()()
 	// A connection's own machine is no exception: hosts are given by whoever cares
 	// for the model.
-	return m.st.run(ctx, func(int) ([]store.Op, error) {
-		fresh, err := m.st.machine(ctx, m.id)
+	return st.run(ctx, func(attempt int) ([]store.Op, error) {
+		if attempt > 0 {
+			return nil, store.ErrConflict
+		}
+		ops, err := more()
 		if err != nil {
-			return nil, err
-		}
-		host, ops, err := choose(fresh.doc.Host)
-		switch {
-		case err != nil:
 			return nil, errors.Trace(err)
-		case host == fresh.doc.Host:
-			return ops, nil
-		case host != "" && fresh.doc.Life == life.Dead:
-			return nil, kind.Dead
 		}
-		d := *fresh.doc
-		d.Host = host
-		op, err := m.st.machineOp(m.id, fresh.rev, &d)
-		return append(ops, op), err
+		for _, g := range given {
+			d := *g.Machine.doc
+			d.Host = g.Host
+			op, err := st.machineOp(g.Machine.id, g.Machine.rev, &d)
+			if err != nil {
+				return nil, errors.Trace(err)
+			}
+			ops = append(ops, op)
+		}
+		return ops, nil
 	})
 }
 

@@ -22,43 +22,47 @@ func (h *Hosts) Allocate(ctx context.Context, args params.AllocateHosts) (params
 		return params.ConsumedHostResults{}, common.ErrPerm
 	}
 	results := make([]params.ConsumedHostResult, len(args.Machines))
-	pool := h.hosts.Pool()
+	var wants []host.Want
+	var places []int // in results
 	for i, a := range args.Machines {
-		c, err := h.allocate(ctx, pool, a)
+		w, err := want(a)
 		if err != nil {
 			results[i].Error = common.ServerError(err)
 			continue
 		}
-		results[i].Result = &c
+		wants, places = append(wants, w), append(places, i)
+	}
+	for n, g := range h.hosts.Allocate(ctx, h.state, wants) {
+		c, err := params.ConsumedHost{}, g.Err
+		if err == nil {
+			c, err = consumed(g.Host)
+		}
+		if err != nil {
+			results[places[n]].Error = common.ServerError(err)
+			continue
+		}
+		c.Existed = g.Existed
+		results[places[n]].Result = &c
 	}
 	return params.ConsumedHostResults{Results: results}, nil
 }
 
-func (h *Hosts) allocate(ctx context.Context, pool *host.Pool, a params.AllocateHost) (params.ConsumedHost, error) {
+// want returns what one machine of a call wants.
+func want(a params.AllocateHost) (host.Want, error) {
 	t, err := tag.ParseMachineTag(a.MachineTag)
 	if err != nil {
-		return params.ConsumedHost{}, common.ErrPerm
+		return host.Want{}, common.ErrPerm
 	}
-	q := host.Request{
+	w := host.Want{MachineID: t.Id(), Request: host.Request{
 		Nonce: a.Nonce, Constraints: a.Constraints, Name: a.Host, Zones: a.Zones, Apart: a.Apart,
 		Data: host.Data{UserData: string(a.Data.UserData), NetworkData: string(a.Data.NetworkData)},
-	}
+	}}
 	var image metal3v1alpha1.Image
 	if json.Unmarshal(a.Image, &image) != nil || image.URL == "" || a.Nonce == "" {
-		return params.ConsumedHost{}, errors.NewNotValid(nil, "request for a host without a nonce or an image")
+		return host.Want{}, errors.NewNotValid(nil, "request for a host without a nonce or an image")
 	}
-	q.Image = &image
-	m, err := h.state.Machines().Get(ctx, t.Id())
-	if err != nil {
-		return params.ConsumedHost{}, errors.Trace(err)
-	}
-	given, existed, err := pool.Allocate(ctx, h.state.ModelUUID(), m, q)
-	if err != nil {
-		return params.ConsumedHost{}, errors.Trace(err)
-	}
-	c, err := consumed(given)
-	c.Existed = existed
-	return c, err
+	w.Image = &image
+	return w, nil
 }
 
 // consumed returns a host as its machine's provisioner sees it.

@@ -2,10 +2,13 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/constraints"
+	"github.com/slipway-project/slipway/core/kind"
+	"github.com/slipway-project/slipway/core/life"
 	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/store"
@@ -29,177 +32,257 @@ type Request struct {
 	Data  Data                  // for the machine's first boot
 }
 
-// Allocate gives one machine a host; see Pool.Allocate.
-func (hs *Hosts) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
-	return hs.Pool().Allocate(ctx, modelUUID, m, q)
+// Want is what a machine wants.
+type Want struct {
+	MachineID string
+	Request
 }
 
-// Pool gives hosts to several machines, and reads all hosts but once for them. It is for
-// one call and one goroutine: a host that becomes free while it is in use may be missed.
-type Pool struct {
+// Given is what a machine got.
+type Given struct {
+	Host    Host
+	Existed bool  // it had the host already
+	Err     error // why it got none; starts with "cannot give machine"
+}
+
+const (
+	// batch is how many machines are given hosts in one batch of the store.
+	batch = 100
+	// patience is how often all is read anew, without any machine getting a host,
+	// because somebody else was faster.
+	patience = 40
+)
+
+// Allocate gives machines of a model free hosts that meet what they want, and returns
+// for each which, in the same order. Hosts and machines are read once and matched in
+// memory, each machine in its turn, and written in batches; what somebody else has
+// changed meanwhile is read and matched again, without the rest. What a machine gets of
+// equal hosts depends on nothing but its and their names.
+//
+// A machine that has a host already keeps it as it is if the nonce is the same; else the
+// error satisfies errors.AlreadyExists. Others satisfy ErrNoMatch if there is no such
+// host, errors.NotFound for a machine that is gone, kind.Dead for a dead one, and
+// kind.LeaseDenied if st is behind a fence that is closed.
+func (hs *Hosts) Allocate(ctx context.Context, st *state.State, wants []Want) []Given {
+	a := &allocation{hosts: hs, st: st, wants: wants, given: make([]Given, len(wants))}
+	todo := make([]int, len(wants))
+	for i := range todo {
+		todo[i] = i
+	}
+	// Whoever may not write is not told of hosts either.
+	err := st.SetHosts(ctx, nil, func() ([]store.Op, error) { return nil, nil })
+	for idle := 0; err == nil && len(todo) > 0; {
+		var again []int
+		if again, err = a.round(ctx, todo); len(again) == len(todo) {
+			if idle++; idle == patience {
+				err = kind.Contention
+			}
+		}
+		todo = again
+	}
+	for _, i := range todo {
+		a.given[i].Err = err
+	}
+	for i := range a.given {
+		a.given[i].Err = errors.Annotatef(a.given[i].Err, "cannot give machine %s a host", wants[i].MachineID)
+	}
+	return a.given
+}
+
+// allocation is one call of Allocate.
+type allocation struct {
 	hosts *Hosts
-	pairs []*pair // all; nil: to be read
+	st    *state.State
+	wants []Want
+	given []Given
 }
 
-// Pool returns a pool of all hosts.
-func (hs *Hosts) Pool() *Pool { return &Pool{hosts: hs} }
+// choice is a host that was chosen for a machine, neither of which is written yet.
+type choice struct {
+	want    int // its place in allocation.wants
+	machine *state.Machine
+	host    *pair
+	dataRev store.Rev
+}
 
-// Allocate gives a machine of a model a free host that meets its request, and
-// returns the host. A machine that has a host already keeps it as it is, which
-// existed says, if the nonce is the same; else the error satisfies
-// errors.AlreadyExists. Host and machine are written in one batch, behind the
-// machine's fence. The error satisfies ErrNoMatch if there is no such host.
-func (p *Pool) Allocate(ctx context.Context, modelUUID string, m *state.Machine, q Request) (given Host, existed bool, err error) {
-	tries := 0
-	err = m.SetHost(ctx, func(current string) (string, []store.Op, error) {
-		if tries++; tries > 1 {
-			p.pairs = nil // somebody else was faster
+// round reads all there is, and gives hosts to those of todo that it can. It returns
+// those which have to be looked at again because something changed meanwhile: all of
+// them beside an error.
+func (a *allocation) round(ctx context.Context, todo []int) (again []int, err error) {
+	ids := make([]string, len(todo))
+	for n, i := range todo {
+		ids[n] = a.wants[i].MachineID
+	}
+	machines, err := a.st.Machines().GetAll(ctx, ids)
+	if err != nil {
+		return todo, errors.Trace(err)
+	}
+	pairs, err := a.hosts.all(ctx)
+	if err != nil {
+		return todo, errors.Trace(err)
+	}
+	choices, refused, again := a.match(newMatcher(pairs, a.st.ModelUUID()), todo, machines)
+	if err := a.readData(ctx, choices); err != nil {
+		return todo, errors.Trace(err)
+	}
+	taken := len(again)
+	for part := range slices.Chunk(choices, batch) {
+		again = append(again, a.commit(ctx, part)...)
+	}
+	if len(again) > taken { // a host may be free that one was refused for
+		again = append(again, refused...)
+	}
+	slices.Sort(again)
+	return again, nil
+}
+
+// match chooses hosts in memory. Those of todo that are in neither result are settled;
+// those refused are, unless a choice comes to nothing; a machine that is named twice is
+// to be looked at again.
+func (a *allocation) match(m *matcher, todo []int, machines []*state.Machine) (choices []*choice, refused, again []int) {
+	seen := make(map[string]bool, len(todo))
+	for n, i := range todo {
+		machine, want := machines[n], a.wants[i]
+		if seen[want.MachineID] {
+			again = append(again, i)
+			continue
 		}
-		existed = false
-		mine := Consumer{ModelUUID: modelUUID, MachineID: m.Id(), Nonce: q.Nonce}
-		if current != "" {
-			held, err := p.hosts.held(ctx, current, mine)
-			if err != nil {
-				return "", nil, err
-			}
-			if held != nil {
-				given, existed = held.public(), true
-				return current, nil, nil
-			}
+		seen[want.MachineID] = true
+		a.given[i] = Given{}
+		if machine == nil {
+			a.given[i].Err = errors.NotFoundf("machine %s", want.MachineID)
+			continue
 		}
-		if p.pairs == nil {
-			if p.pairs, err = p.hosts.all(ctx); err != nil {
-				return "", nil, err
-			}
+		mine := Consumer{ModelUUID: m.modelUUID, MachineID: want.MachineID, Nonce: want.Nonce}
+		if p := m.held(machine.Host(), mine); p != nil {
+			a.given[i] = has(p, mine)
+			continue
 		}
-		chosen, err := choose(p.pairs, modelUUID, q)
+		if machine.Life() == life.Dead {
+			a.given[i].Err = kind.Dead
+			continue
+		}
+		p, err := m.choose(want)
 		if err != nil {
-			return "", nil, err
+			a.given[i].Err = err
+			refused = append(refused, i)
+			continue
 		}
-		ops, err := p.hosts.give(ctx, chosen, mine, q) // which is in use from here on
-		given = chosen.public()
-		return chosen.name, ops, err
-	})
-	if err != nil {
-		if !errors.Is(err, ErrNoMatch) {
-			p.pairs = nil // one may be in use there that is not
-		}
-		return Host{}, false, errors.Annotatef(err, "cannot give machine %s a host", m.Id())
+		m.take(p, mine)
+		choices = append(choices, &choice{want: i, machine: machine, host: p})
 	}
-	return given, existed, nil
+	return choices, refused, again
 }
 
-// held returns the host that a machine has, or nil if it was removed under it.
-func (hs *Hosts) held(ctx context.Context, name string, by Consumer) (*pair, error) {
-	pairs, err := hs.read(ctx, []string{name})
-	if err != nil {
-		return nil, err
-	}
-	p := pairs[0]
-	if p == nil || p.host.Consumer == nil || p.host.Consumer.ModelUUID != by.ModelUUID || p.host.Consumer.MachineID != by.MachineID {
-		return nil, nil
-	}
+// has says that a machine has a host already.
+func has(p *pair, by Consumer) Given {
 	if p.host.Consumer.Nonce != by.Nonce {
-		return nil, errors.AlreadyExistsf("host %s for machine %s, with another nonce,", name, by.MachineID)
+		return Given{Err: errors.AlreadyExistsf("host %s for machine %s, with another nonce,", p.name, by.MachineID)}
 	}
-	return p, nil
+	return Given{Host: p.public(), Existed: true}
 }
 
-// all reads every host.
-func (hs *Hosts) all(ctx context.Context) ([]*pair, error) {
-	var names []string
-	err := hs.docs.Each(ctx, state.HostsCollection, func(name string, _ store.Doc) error {
-		names = append(names, name)
+// readData notes at which revisions the data of chosen hosts is.
+func (a *allocation) readData(ctx context.Context, choices []*choice) error {
+	if len(choices) == 0 {
 		return nil
-	})
+	}
+	keys := make([]store.Key, len(choices))
+	for n, c := range choices {
+		keys[n] = a.hosts.dataKey(c.host.name)
+	}
+	docs, err := a.hosts.docs.Get(ctx, keys)
 	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	return hs.read(ctx, names)
-}
-
-// give returns the operations that make a host somebody's.
-func (hs *Hosts) give(ctx context.Context, p *pair, to Consumer, q Request) ([]store.Op, error) {
-	p.host.Consumer = &to
-	if q.Image != nil {
-		p.host.Spec.Image, p.host.Spec.Online = q.Image, true
-	}
-	host, err := writeOp(hs.hostKey(p.name), p.hostRev, p.host)
-	if err != nil {
-		return nil, err
-	}
-	// Its manager must not have begun anything with it meanwhile.
-	ops := []store.Op{host, store.Assert(hs.statusKey(p.name), p.statusRev)}
-	if q.Data == (Data{}) {
-		return ops, nil
-	}
-	docs, err := hs.docs.Get(ctx, []store.Key{hs.dataKey(p.name)})
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	data, err := hs.sealData(p, docs[0].Rev, q.Data)
-	return append(ops, data), err
-}
-
-// Release takes a host away from the machine of a model that it belongs to: its
-// image is removed, and then it is free again. One that belongs to nobody, or is gone,
-// is left as it is; the error satisfies errors.NotFound if it is another model's.
-func (hs *Hosts) Release(ctx context.Context, st *state.State, name string) error {
-	h, err := hs.Get(ctx, name)
-	switch {
-	case errors.Is(err, errors.NotFound) || err == nil && h.Consumer == nil:
-		return nil
-	case err != nil:
 		return errors.Trace(err)
-	case h.Consumer.ModelUUID != st.ModelUUID():
-		return errors.NotFoundf("host %q in model %s", name, st.ModelUUID())
 	}
-	owner := *h.Consumer
-	err = st.ReleaseHost(ctx, owner.MachineID, name, func() ([]store.Op, error) {
-		pairs, err := hs.read(ctx, []string{name})
-		if err != nil || pairs[0] == nil {
-			return nil, err
-		}
-		p := pairs[0]
-		if p.host.Consumer == nil || *p.host.Consumer != owner {
-			return nil, nil // somebody else was faster
-		}
-		p.host.Consumer, p.host.Spec.Image = nil, nil
-		op, err := writeOp(hs.hostKey(name), p.hostRev, p.host)
-		if err != nil {
-			return nil, err
-		}
-		ops := []store.Op{op}
-		docs, err := hs.docs.Get(ctx, []store.Key{hs.dataKey(name)})
-		if err != nil {
-			return nil, errors.Trace(err)
-		}
-		if docs[0].Rev != 0 {
-			ops = append(ops, store.Remove(docs[0].Key, docs[0].Rev))
-		}
-		return ops, nil
-	})
-	return errors.Annotatef(err, "cannot release host %q", name)
+	for n, d := range docs {
+		choices[n].dataRev = d.Rev
+	}
+	return nil
 }
 
-// Consumed returns the hosts that belong to machines of a model: those among names, or
-// all if there are no names.
-func (hs *Hosts) Consumed(ctx context.Context, modelUUID string, names []string) ([]Host, error) {
-	var pairs []*pair
-	var err error
-	if len(names) == 0 {
-		pairs, err = hs.all(ctx)
-	} else {
-		pairs, err = hs.read(ctx, names)
+// commit writes choices in one batch. What has changed since it was read is left out,
+// and returned.
+func (a *allocation) commit(ctx context.Context, choices []*choice) (again []int) {
+	for len(choices) > 0 {
+		given := make([]state.NewHost, len(choices))
+		for n, c := range choices {
+			given[n] = state.NewHost{Machine: c.machine, Host: c.host.name}
+		}
+		err := a.st.SetHosts(ctx, given, func() ([]store.Op, error) { return a.give(choices) })
+		if errors.Is(err, store.ErrConflict) {
+			var fresh []*choice
+			if fresh, err = a.unchanged(ctx, choices); err == nil {
+				if len(fresh) == len(choices) {
+					fresh = nil // it has changed back and forth
+				}
+				for _, c := range choices {
+					if !slices.Contains(fresh, c) {
+						again = append(again, c.want)
+					}
+				}
+				choices = fresh
+				continue
+			}
+		}
+		for _, c := range choices {
+			if err != nil {
+				a.given[c.want].Err = err
+				continue
+			}
+			a.given[c.want].Host = c.host.public()
+		}
+		return again
 	}
+	return again
+}
+
+// unchanged returns those choices whose machine and host are as they were read.
+func (a *allocation) unchanged(ctx context.Context, choices []*choice) ([]*choice, error) {
+	ids := make([]string, len(choices))
+	keys := make([]store.Key, 0, 3*len(choices))
+	for n, c := range choices {
+		ids[n] = c.machine.Id()
+		keys = append(keys, a.hosts.hostKey(c.host.name), a.hosts.statusKey(c.host.name), a.hosts.dataKey(c.host.name))
+	}
+	machines, err := a.st.Machines().GetAll(ctx, ids)
 	if err != nil {
-		return nil, errors.Annotate(err, "cannot read hosts")
+		return nil, errors.Trace(err)
 	}
-	var out []Host
-	for _, p := range pairs {
-		if p != nil && p.host.Consumer != nil && p.host.Consumer.ModelUUID == modelUUID {
-			out = append(out, p.public())
+	docs, err := a.hosts.docs.Get(ctx, keys)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	var fresh []*choice
+	for n, c := range choices {
+		if c.machine.Same(machines[n]) && docs[3*n].Rev == c.host.hostRev && docs[3*n+1].Rev == c.host.statusRev && docs[3*n+2].Rev == c.dataRev {
+			fresh = append(fresh, c)
 		}
 	}
-	return out, nil
+	return fresh, nil
+}
+
+// give returns the operations that make hosts somebody's.
+func (a *allocation) give(choices []*choice) ([]store.Op, error) {
+	var ops []store.Op
+	for _, c := range choices {
+		p, q := c.host, a.wants[c.want]
+		if q.Image != nil {
+			p.host.Spec.Image, p.host.Spec.Online = q.Image, true
+		}
+		op, err := writeOp(a.hosts.hostKey(p.name), p.hostRev, p.host)
+		if err != nil {
+			return nil, err
+		}
+		// Its manager must not have begun anything with it meanwhile.
+		ops = append(ops, op, store.Assert(a.hosts.statusKey(p.name), p.statusRev))
+		if q.Data == (Data{}) {
+			continue
+		}
+		if op, err = a.hosts.sealData(p, c.dataRev, q.Data); err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
 }

@@ -21,16 +21,21 @@ func ready(mem int) host.Update {
 	return u
 }
 
+// allocate gives one machine of a model a host.
+func allocate(hosts *host.Hosts, st *state.State, m *state.Machine, q host.Request) (given host.Host, existed bool, err error) {
+	g := hosts.Allocate(ctx, st, []host.Want{{MachineID: m.Id(), Request: q}})[0]
+	return g.Host, g.Existed, g.Err
+}
+
 func TestAllocate(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
-	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
-	model := site.Default.ModelUUID()
+	hosts, m, model := host.New(site.SiteDocs()), manager(t, site, "m"), site.Default.ModelUUID()
 	machine := func() *state.Machine { return statetest.AddMachine(t, site.Default, state.MachineSpec{}) }
 	give := func(to *state.Machine, want string) (string, string) {
 		t.Helper()
 		c, err := constraints.Parse(want)
 		must(t, err)
-		h, _, err := hosts.Allocate(ctx, model, to, host.Request{Constraints: c})
+		h, _, err := allocate(hosts, site.Default, to, host.Request{Constraints: c})
 		if err != nil {
 			if !errors.Is(err, host.ErrNoMatch) {
 				t.Errorf("%s: %v, want ErrNoMatch", want, err)
@@ -90,7 +95,7 @@ func TestNoHostIsGivenTwice(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, machine := range machines {
 		wg.Go(func() {
-			h, _, err := hosts.Allocate(ctx, site.Default.ModelUUID(), machine, host.Request{})
+			h, _, err := allocate(hosts, site.Default, machine, host.Request{})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || got[h.Name] {
@@ -100,52 +105,4 @@ func TestNoHostIsGivenTwice(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// TestAPoolReadsAllHostsOnce gives hosts to several machines, of which one is taken by
-// somebody else in between.
-func TestAPoolReadsAllHostsOnce(t *testing.T) {
-	site, tap := statetest.OpenMemory(t)
-	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
-	model := site.Default.ModelUUID()
-	var machines []*state.Machine
-	for _, name := range []string{"a", "b", "c", "d"} {
-		_, err := hosts.Add(ctx, spec(name, ""))
-		must(t, err)
-		must(t, m.Save(ctx, name, ready(1024)))
-		machines = append(machines, statetest.AddMachine(t, site.Default, state.MachineSpec{}))
-	}
-	lists := func() int { return tap.Counts()["List"] }
-	pool := hosts.Pool()
-	give := func(n int, q host.Request) (string, int) {
-		t.Helper()
-		before := lists()
-		h, _, err := pool.Allocate(ctx, model, machines[n], q)
-		must(t, err)
-		return h.Name, lists() - before
-	}
-	first, read := give(0, host.Request{})
-	if read == 0 {
-		t.Fatal("the reads of all hosts are not counted")
-	}
-	second, read := give(1, host.Request{})
-	if read != 0 || second == first {
-		t.Errorf("hosts %s and %s, %d reads of all for the second, want none", first, second, read)
-	}
-	free := map[string]bool{"a": true, "b": true, "c": true, "d": true}
-	delete(free, first)
-	delete(free, second)
-	for name := range free { // behind the pool's back
-		_, _, err := hosts.Allocate(ctx, model, machines[2], host.Request{Name: name})
-		must(t, err)
-		delete(free, name)
-		break
-	}
-	third, _ := give(3, host.Request{})
-	if !free[third] {
-		t.Errorf("the last machine got host %s, want one of %v", third, free)
-	}
-	if _, _, err := pool.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{}); !errors.Is(err, host.ErrNoMatch) {
-		t.Errorf("a fifth machine: %v, want ErrNoMatch", err)
-	}
 }

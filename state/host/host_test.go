@@ -259,7 +259,7 @@ func TestKeys(t *testing.T) {
 	m := manager(t, site, "m")
 	must(t, m.Save(ctx, "a", ready(1024)))
 	q := host.Request{Data: host.Data{UserData: "hush"}}
-	_, _, err = hosts.Allocate(ctx, site.Default.ModelUUID(), statetest.AddMachine(t, site.Default, state.MachineSpec{}), q)
+	_, _, err = allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), q)
 	must(t, err)
 	more := site.SiteDocs().Keys().WithNew()
 	rotated := with(more)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -48,41 +47,125 @@ func (hs *Hosts) Zones(ctx context.Context, modelUUID string) ([]Zone, error) {
 
 func zoneOf(p *pair) string { return p.host.Metadata.Labels[ZoneLabel] }
 
-// choose returns the best free host: one that is reserved for the model if there
-// is one, else one in the zone with the fewest to keep away from, else the one with the
-// least memory. Of equal ones it takes any, so that many who choose at a time do not
-// all choose the same.
-func choose(pairs []*pair, modelUUID string, q Request) (*pair, error) {
-	against := map[string]int{}
-	crowd := population(pairs, modelUUID, q.Apart)
-	var fit []*pair
-	total := 0
-	better := func(a, b *pair) int {
-		return cmp.Or(-cmp.Compare(a.host.ReserveFor, b.host.ReserveFor), cmp.Compare(crowd[zoneOf(a)], crowd[zoneOf(b)]), cmp.Compare(memory(a), memory(b)))
+// matcher chooses hosts for several machines of a model, of all hosts as they were read.
+type matcher struct {
+	modelUUID string
+	all       []*pair
+	byName    map[string]*pair
+	idle      []*pair           // those that are nobody's
+	crowds    map[string]*crowd // by the names of the hosts to keep away from
+}
+
+// crowd counts the hosts of each zone that are to be kept away from.
+type crowd struct {
+	among map[string]bool // their names; empty: all of the model's
+	zones map[string]int
+}
+
+func (c *crowd) add(p *pair) {
+	if len(c.among) == 0 || c.among[p.name] {
+		c.zones[zoneOf(p)]++
 	}
+}
+
+// newMatcher returns a matcher of the hosts that pairs has; nil is none.
+func newMatcher(pairs []*pair, modelUUID string) *matcher {
+	m := &matcher{modelUUID: modelUUID, byName: make(map[string]*pair, len(pairs)), crowds: map[string]*crowd{}}
 	for _, p := range pairs {
 		if p == nil {
 			continue
 		}
-		total++
-		if why := obstacle(p, modelUUID, q); why != "" {
-			against[why]++
+		m.all, m.byName[p.name] = append(m.all, p), p
+		if p.host.Consumer == nil {
+			m.idle = append(m.idle, p)
+		}
+	}
+	return m
+}
+
+// held returns the host of this name if it is the machine's, and nil else: it may have
+// been removed under it.
+func (m *matcher) held(name string, by Consumer) *pair {
+	p := m.byName[name]
+	if p == nil || p.host.Consumer == nil || p.host.Consumer.ModelUUID != by.ModelUUID || p.host.Consumer.MachineID != by.MachineID {
+		return nil
+	}
+	return p
+}
+
+// take makes a host somebody's.
+func (m *matcher) take(p *pair, by Consumer) {
+	p.host.Consumer = &by
+	m.idle = slices.DeleteFunc(m.idle, func(i *pair) bool { return i == p })
+	for _, c := range m.crowds {
+		c.add(p)
+	}
+}
+
+// crowd returns how many hosts each zone has that are to be kept away from.
+func (m *matcher) crowd(apart []string) map[string]int {
+	key := strings.Join(apart, " ") // names have no spaces
+	if c := m.crowds[key]; c != nil {
+		return c.zones
+	}
+	c := &crowd{among: make(map[string]bool, len(apart)), zones: map[string]int{}}
+	for _, name := range apart {
+		c.among[name] = true
+	}
+	for _, p := range m.all {
+		if p.host.Consumer != nil && p.host.Consumer.ModelUUID == m.modelUUID {
+			c.add(p)
+		}
+	}
+	m.crowds[key] = c
+	return c.zones
+}
+
+// choose returns the best free host: one that is reserved for the model if there
+// is one, else one in the zone with the fewest to keep away from, else the one with the
+// least memory. Equal ones have another order for each machine, so that many who choose
+// at a time do not all choose the same.
+func (m *matcher) choose(w Want) (*pair, error) {
+	zones, turn := m.crowd(w.Apart), m.modelUUID+":"+w.MachineID+":"
+	better := func(a, b *pair) int {
+		return cmp.Or(-cmp.Compare(a.host.ReserveFor, b.host.ReserveFor), cmp.Compare(zones[zoneOf(a)], zones[zoneOf(b)]), cmp.Compare(memory(a), memory(b)))
+	}
+	var best *pair
+	var rank uint64
+	for _, p := range m.idle {
+		c, r := -1, order(turn, p.name)
+		if best != nil {
+			c = better(p, best)
+		}
+		if c > 0 || c == 0 && r > rank { // cheaper to say than what stands against it
 			continue
 		}
-		if len(fit) > 0 {
-			switch c := better(p, fit[0]); {
-			case c > 0:
-				continue
-			case c < 0:
-				fit = fit[:0]
-			}
+		if obstacle(p, m.modelUUID, w.Request) == "" {
+			best, rank = p, r
 		}
-		fit = append(fit, p)
 	}
-	if len(fit) > 0 {
-		return fit[rand.IntN(len(fit))], nil
+	if best != nil {
+		return best, nil
 	}
-	return nil, noMatch(total, against)
+	against := map[string]int{}
+	for _, p := range m.all {
+		against[obstacle(p, m.modelUUID, w.Request)]++
+	}
+	return nil, noMatch(len(m.all), against)
+}
+
+// order says where a host stands in a machine's turn: FNV-1a, whose bits are then mixed
+// as MurmurHash3 ends, so that names in a row are far apart.
+func order(turn, name string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, s := range [...]string{turn, name} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 1099511628211
+		}
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }
 
 // noMatch says why no host can be given.
@@ -96,24 +179,6 @@ func noMatch(total int, against map[string]int) error {
 	}
 	slices.Sort(reasons)
 	return errors.WithType(errors.Errorf("no host matches: of %d hosts, %s", total, strings.Join(reasons, ", ")), ErrNoMatch)
-}
-
-// population counts the hosts of each zone that are to be kept away from.
-func population(pairs []*pair, modelUUID string, apart []string) map[string]int {
-	among := make(map[string]bool, len(apart))
-	for _, name := range apart {
-		among[name] = true
-	}
-	crowd := map[string]int{}
-	for _, p := range pairs {
-		if p == nil || p.host.Consumer == nil || p.host.Consumer.ModelUUID != modelUUID {
-			continue
-		}
-		if len(apart) == 0 || among[p.name] {
-			crowd[zoneOf(p)]++
-		}
-	}
-	return crowd
 }
 
 func memory(p *pair) int {

@@ -41,14 +41,14 @@ func TestAHostFromAllocationToRelease(t *testing.T) {
 	machine := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	q := host.Request{Nonce: "n", Image: &metal3v1alpha1.Image{URL: "http://x/y"}, Data: host.Data{UserData: "hush-user", NetworkData: "hush-net"}}
 	for i := range 2 {
-		given, existed, err := hosts.Allocate(ctx, model, machine, q)
+		given, existed, err := allocate(hosts, site.Default, machine, q)
 		if err != nil || given.Name != "a" || existed != (i > 0) || given.Record.Spec.Image == nil || !given.Record.Spec.Online {
 			t.Fatalf("Allocate = %+v, %v, %v", given, existed, err)
 		}
 	}
 	other := q
 	other.Nonce = "another"
-	if _, _, err := hosts.Allocate(ctx, model, machine, other); !errors.Is(err, errors.AlreadyExists) {
+	if _, _, err := allocate(hosts, site.Default, machine, other); !errors.Is(err, errors.AlreadyExists) {
 		t.Errorf("Allocate with another nonce = %v, want AlreadyExists", err)
 	}
 	if d, err := m.Data(ctx, "a"); err != nil || d != q.Data {
@@ -89,7 +89,7 @@ func TestReleaseOfAMachineThatIsGone(t *testing.T) {
 	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
 	rack(t, site, m, "/a")
 	machine := statetest.AddMachine(t, site.Default, state.MachineSpec{})
-	_, _, err := hosts.Allocate(ctx, site.Default.ModelUUID(), machine, host.Request{})
+	_, _, err := allocate(hosts, site.Default, machine, host.Request{})
 	must(t, err)
 	must(t, machine.EnsureDead(ctx))
 	must(t, machine.Remove(ctx))
@@ -103,11 +103,11 @@ func TestReleaseOfAMachineThatIsGone(t *testing.T) {
 // the machine may get another.
 func TestAHostThatVanishes(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
-	hosts, m, model := host.New(site.SiteDocs()), manager(t, site, "m"), site.Default.ModelUUID()
+	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
 	rack(t, site, m, "/a")
 	machine := statetest.AddMachine(t, site.Default, state.MachineSpec{})
 	q := host.Request{Nonce: "n", Data: host.Data{UserData: "u"}}
-	_, _, err := hosts.Allocate(ctx, model, machine, q)
+	_, _, err := allocate(hosts, site.Default, machine, q)
 	must(t, err)
 	must(t, hosts.Remove(ctx, "a", true))
 	must(t, m.Forget(ctx, "a"))
@@ -115,7 +115,7 @@ func TestAHostThatVanishes(t *testing.T) {
 		t.Errorf("Data of a host that is gone = %v", err)
 	}
 	rack(t, site, m, "/b")
-	if given, existed, err := hosts.Allocate(ctx, model, machine, q); err != nil || given.Name != "b" || existed {
+	if given, existed, err := allocate(hosts, site.Default, machine, q); err != nil || given.Name != "b" || existed {
 		t.Errorf("Allocate = %q, %v, %v, want another host", given.Name, existed, err)
 	}
 }
@@ -131,7 +131,7 @@ func TestWriteOnlyWithTheModelsLease(t *testing.T) {
 	behind, err := st.Machines().Get(ctx, machine.Id())
 	must(t, err)
 	give := func() error {
-		_, _, err := hosts.Allocate(ctx, st.ModelUUID(), behind, host.Request{})
+		_, _, err := allocate(hosts, st, behind, host.Request{})
 		return err
 	}
 	if err := give(); !errors.Is(err, kind.LeaseDenied) {
@@ -149,7 +149,7 @@ func TestWriteOnlyWithTheModelsLease(t *testing.T) {
 
 func TestWhatStandsAgainstHosts(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
-	hosts, m, model := host.New(site.SiteDocs()), manager(t, site, "m"), site.Default.ModelUUID()
+	hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
 	rack(t, site, m, "z1/a")
 	hinted := spec("hinted", "")
 	hinted.Spec.RootDeviceHints = &metal3v1alpha1.RootDeviceHints{SerialNumber: "S1"}
@@ -180,14 +180,14 @@ func TestWhatStandsAgainstHosts(t *testing.T) {
 			c.q.Constraints, err = constraints.Parse(c.constraints)
 			must(t, err)
 		}
-		_, _, err := hosts.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), c.q)
+		_, _, err := allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), c.q)
 		if !errors.Is(err, host.ErrNoMatch) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("Allocate(%s) = %v, want %s", c.constraints, err, want)
 		}
 	}
 	c, err := constraints.Parse("root-disk=400G")
 	must(t, err)
-	if given, _, err := hosts.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{Constraints: c}); err != nil || given.Name != "hinted" {
+	if given, _, err := allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{Constraints: c}); err != nil || given.Name != "hinted" {
 		t.Errorf("a big disk = %q, %v", given.Name, err)
 	}
 }
@@ -209,7 +209,7 @@ func TestMachinesAreSpreadOverZones(t *testing.T) {
 	}
 	var got []string
 	for range 3 {
-		given, _, err := hosts.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{})
+		given, _, err := allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), host.Request{})
 		must(t, err)
 		got = append(got, given.Zone())
 	}
@@ -221,7 +221,7 @@ func TestMachinesAreSpreadOverZones(t *testing.T) {
 		t.Errorf("zones %q, free %q", all, free)
 	}
 	apart := host.Request{Apart: []string{"a", "b"}}
-	given, _, err := hosts.Allocate(ctx, model, statetest.AddMachine(t, site.Default, state.MachineSpec{}), apart)
+	given, _, err := allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), apart)
 	must(t, err)
 	if given.Zone() != "z2" {
 		t.Errorf("kept away from z1 in %q", given.Zone())

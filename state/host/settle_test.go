@@ -7,7 +7,6 @@ import (
 
 	"github.com/juju/errors"
 
-	"github.com/slipway-project/slipway/environs/baremetal/bmc"
 	"github.com/slipway-project/slipway/internal/hostkey"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/host"
@@ -16,13 +15,33 @@ import (
 )
 
 // What was sealed with a key, and is only about to be written when the key is replaced, is sealed
-// anew before the key is dropped.
+// anew before the key is dropped: the credentials of a host that is being added, and the
+// data of a machine that is being given one.
 func TestAKeyIsNeededUntilWhatItSealedIsWritten(t *testing.T) {
+	t.Run("credentials", func(t *testing.T) {
+		checkSettle(t, state.HostsCollection, 1, func(_ *statetest.Site, hosts *host.Hosts) error {
+			_, err := hosts.Add(ctx, spec("late", ""))
+			return err
+		})
+	})
+	t.Run("data", func(t *testing.T) {
+		checkSettle(t, state.HostDataCollection, 2, func(site *statetest.Site, hosts *host.Hosts) error {
+			rack(t, site, manager(t, site, "m"), "/late")
+			q := host.Request{Data: host.Data{UserData: "hush"}}
+			_, _, err := allocate(hosts, site.Default, statetest.AddMachine(t, site.Default, state.MachineSpec{}), q)
+			return err
+		})
+	})
+}
+
+// checkSettle replaces the key while write writes a document of a collection, after which
+// so many are sealed.
+func checkSettle(t *testing.T, collection string, sealed int, write func(*statetest.Site, *host.Hosts) error) {
 	held, release := make(chan struct{}, 10), make(chan struct{}) // it is written again later
 	tap := storetest.NewTap(storetest.New(t, state.Collections()))
 	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
 		for _, op := range c.Ops {
-			if op.Key.Collection == state.HostsCollection && op.Key.ID == "_:late" {
+			if op.Key.Collection == collection && op.Key.ID == "_:late" {
 				held <- struct{}{}
 				<-release
 			}
@@ -34,12 +53,7 @@ func TestAKeyIsNeededUntilWhatItSealedIsWritten(t *testing.T) {
 	docs := site.SiteDocs()
 	hosts := host.New(docs)
 	added := make(chan error, 1)
-	go func() {
-		s := host.Spec{Name: "late", Credentials: bmc.Credentials{Username: "root", Password: "calvin"}}
-		s.Spec.BMC.Address = "simulated://late"
-		_, err := hosts.Add(ctx, s)
-		added <- err
-	}()
+	go func() { added <- write(site, hosts) }()
 	select {
 	case <-held:
 	case <-time.After(time.Minute):
@@ -57,7 +71,7 @@ func TestAKeyIsNeededUntilWhatItSealedIsWritten(t *testing.T) {
 	close(release)
 	must(t, <-added)
 	must(t, docs.Settle(ctx))
-	if n, err := hosts.Reseal(ctx); n != 1 || err != nil {
+	if n, err := hosts.Reseal(ctx); n != sealed || err != nil {
 		t.Errorf("Reseal = %d, %v", n, err)
 	}
 	kept, _ := keys.Kept()

@@ -54,6 +54,13 @@ func OpenMemory(t testing.TB) (*Site, *storetest.Tap) {
 	return OpenWith(t, Config{Store: tap}), tap
 }
 
+// OpenTapped is Open with a tap of its store.
+func OpenTapped(t testing.TB) (*Site, *storetest.Tap) {
+	t.Helper()
+	tap := storetest.NewTap(newStore(t))
+	return OpenWith(t, Config{Store: tap}), tap
+}
+
 // OpenWith is Open with a choice.
 func OpenWith(t testing.TB, cfg Config) *Site {
 	t.Helper()
