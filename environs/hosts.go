@@ -10,10 +10,10 @@ import (
 // HostPool is the site's bare-metal hosts, as whoever cares for one model may use
 // them; see package api/hosts, whose Client is one.
 type HostPool interface {
-	// Allocate gives a machine of the model a free host. A machine that has one
-	// with the same nonce keeps it; with another nonce the error satisfies
-	// errors.AlreadyExists.
-	Allocate(ctx context.Context, a params.AllocateHost) (params.ConsumedHost, error)
+	// Allocate gives machines of the model free hosts, and returns for each its host or
+	// an error in failed. A machine that has one with the same nonce keeps it; with
+	// another nonce its error satisfies errors.AlreadyExists.
+	Allocate(ctx context.Context, machines ...params.AllocateHost) (given []params.ConsumedHost, failed []error, err error)
 	// Release takes hosts away from the machines that have them, and gives one result for
 	// each. A host that is free, or gone, is no error.
 	Release(ctx context.Context, names ...string) ([]error, error)

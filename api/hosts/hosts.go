@@ -134,16 +134,16 @@ func (c *Client) Forget(ctx context.Context, names ...string) ([]error, error) {
 	return c.many(ctx, "Forget", params.HostNames{Names: names}, len(names))
 }
 
-// Allocate gives a machine of the connection's model a free host. A machine that has
-// one with the same nonce keeps it; with another nonce the error satisfies
-// errors.AlreadyExists. It is for the manager that holds the model's lease, as is
-// everything below.
-func (c *Client) Allocate(ctx context.Context, a params.AllocateHost) (params.ConsumedHost, error) {
+// Allocate gives machines of the connection's model free hosts, and returns for each its
+// host or an error in failed. A machine that has one with the same nonce keeps it; with
+// another nonce its error satisfies errors.AlreadyExists. It is for the manager that
+// holds the model's lease, as is everything below.
+func (c *Client) Allocate(ctx context.Context, machines ...params.AllocateHost) (given []params.ConsumedHost, failed []error, err error) {
 	var r params.ConsumedHostResults
-	if err := c.call(ctx, "Allocate", params.AllocateHosts{Machines: []params.AllocateHost{a}}, &r); err != nil {
-		return params.ConsumedHost{}, err
+	if err := c.call(ctx, "Allocate", params.AllocateHosts{Machines: machines}, &r); err != nil {
+		return nil, nil, err
 	}
-	return api.One(api.ResultsOf(r.Results, 1, func(r *params.ConsumedHostResult) (params.ConsumedHost, *params.Error) {
+	results, err := api.ResultsOf(r.Results, len(machines), func(r *params.ConsumedHostResult) (params.ConsumedHost, *params.Error) {
 		switch {
 		case r.Error != nil:
 			return params.ConsumedHost{}, r.Error
@@ -151,7 +151,11 @@ func (c *Client) Allocate(ctx context.Context, a params.AllocateHost) (params.Co
 			return params.ConsumedHost{}, &params.Error{Message: "server answered with no host"}
 		}
 		return *r.Result, nil
-	}))
+	})
+	for _, r := range results {
+		given, failed = append(given, r.Value), append(failed, r.Err)
+	}
+	return given, failed, err
 }
 
 // Release takes hosts away from the machines of the model that have them. One that

@@ -45,8 +45,8 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 	tr.Note("%v, %v", forgotten, err)
 	data, err := c.Data(ctx, "a")
 	tr.Note("%v, %v", data, err)
-	given, err := c.Allocate(ctx, params.AllocateHost{MachineTag: "machine-3", Nonce: "n", Image: []byte(`{"url":"http://x/y"}`), Data: params.HostData{UserData: "hush"}})
-	tr.Note("%+v, %v", given, err)
+	given, refused, err := c.Allocate(ctx, params.AllocateHost{MachineTag: "machine-3", Nonce: "n", Image: []byte(`{"url":"http://x/y"}`), Data: params.HostData{UserData: "hush"}})
+	tr.Note("%+v, %v, %v", given, refused, err)
 	released, err := c.Release(ctx, "a", "b")
 	tr.Note("%v, %v", released, err)
 	consumed, err := c.Consumed(ctx)
@@ -72,7 +72,7 @@ func TestAnAnswerWithoutAResultIsAnError(t *testing.T) {
 	if _, err := c.Data(t.Context(), "a"); err == nil {
 		t.Error("no data is taken for some")
 	}
-	if _, err := c.Allocate(t.Context(), params.AllocateHost{}); err == nil {
+	if _, failed, err := c.Allocate(t.Context(), params.AllocateHost{}); err != nil || failed[0] == nil {
 		t.Error("no host is taken for one")
 	}
 }

@@ -25,8 +25,9 @@ const defaultArch = "amd64"
 
 // environ implements environs.Environ.
 type environ struct {
-	hosts environs.HostPool // nil: none
-	owner environs.Owner    // names no machine
+	hosts     environs.HostPool // nil: none
+	allocator *gatherer         // of hosts
+	owner     environs.Owner    // names no machine
 
 	mu       sync.Mutex
 	settings settings
@@ -97,19 +98,19 @@ func (e *environ) ConstraintsValidator(context.Context) (*constraints.Validator,
 }
 
 // StartInstance implements environs.InstanceBroker. It gives the machine a host, and
-// does not wait for what becomes of it.
+// does not wait for what becomes of it. Machines that are started at a time are given
+// hosts together.
 func (e *environ) StartInstance(ctx context.Context, p environs.StartInstanceParams) (environs.StartInstanceResult, error) {
 	var none environs.StartInstanceResult
 	request, err := e.request(ctx, p)
 	if err != nil {
 		return none, errors.Annotatef(err, "cannot start machine %s", p.Owner.MachineID)
 	}
-	hosts, err := e.pool()
-	if err != nil {
+	if _, err := e.pool(); err != nil {
 		return none, err
 	}
 	p.Report(status.Allocating, "choosing a host")
-	given, err := hosts.Allocate(ctx, request)
+	given, err := e.allocator.allocate(ctx, request)
 	if err != nil {
 		return none, errors.Trace(err) // it says which machine, and why
 	}

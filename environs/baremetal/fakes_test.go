@@ -18,6 +18,9 @@ import (
 
 // site is a controller with hosts, all of which are ready and alike.
 type site struct {
+	// hold is called at the beginning of each call for hosts; nil: nothing is.
+	hold func(ctx context.Context, machines []params.AllocateHost) error
+
 	mu       sync.Mutex
 	free     []string
 	consumed map[string]held
@@ -88,7 +91,20 @@ type pool struct {
 	whose string
 }
 
-func (p pool) Allocate(_ context.Context, a params.AllocateHost) (params.ConsumedHost, error) {
+func (p pool) Allocate(ctx context.Context, machines ...params.AllocateHost) (given []params.ConsumedHost, failed []error, err error) {
+	if p.site.hold != nil {
+		if err := p.site.hold(ctx, machines); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, m := range machines {
+		h, err := p.allocate(m)
+		given, failed = append(given, h), append(failed, err)
+	}
+	return given, failed, nil
+}
+
+func (p pool) allocate(a params.AllocateHost) (params.ConsumedHost, error) {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()

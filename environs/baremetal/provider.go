@@ -32,7 +32,7 @@ func (p Provider) Open(_ context.Context, o environs.OpenParams) (environs.Envir
 		hosts = p.Hosts(o)
 	}
 	return &environ{
-		hosts: hosts, settings: s,
+		hosts: hosts, allocator: &gatherer{hosts: hosts}, settings: s,
 		owner: environs.Owner{ControllerUUID: o.ControllerUUID, ModelUUID: o.Config.UUID()},
 	}, nil
 }
