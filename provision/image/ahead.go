@@ -11,7 +11,7 @@ const (
 	// chunkSize is what stages hand on, and what is written at a time. It is small enough
 	// that a chunk is still in a processor's cache when the next stage takes it.
 	chunkSize = 1 << 20
-	// chunks is how many chunks an ahead has. All of its stages share them.
+	// chunks is how many chunks an ahead has at most. All of its stages share them.
 	chunks = 12
 )
 
@@ -42,9 +42,6 @@ type ahead struct {
 // up. Whole chunks are filled as far as r goes.
 func newAhead(r io.Reader, each ...func([]byte)) *ahead {
 	a := &ahead{free: make(chan []byte, chunks), quit: make(chan struct{})}
-	for range chunks {
-		a.free <- make([]byte, chunkSize)
-	}
 	read := newStage()
 	a.wg.Go(func() { a.read(r, read) })
 	a.full = read
@@ -63,12 +60,23 @@ func newStage() chan chunk { return make(chan chunk, chunks+1) }
 // read is the first stage.
 func (a *ahead) read(r io.Reader, out chan<- chunk) {
 	defer close(out)
-	for {
+	for made := 0; ; {
 		var b []byte
 		select {
 		case <-a.quit:
 			return
 		case b = <-a.free:
+		default: // none is free: a chunk is made only when it is missed, so that few go round where the disk is fast
+			if made < chunks {
+				b = make([]byte, chunkSize)
+				made++
+				break
+			}
+			select {
+			case <-a.quit:
+				return
+			case b = <-a.free:
+			}
 		}
 		n, err := io.ReadFull(r, b)
 		if n > 0 {

@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
-	"fmt"
 	"hash"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/crypto/blake2b"
 	"golang.org/x/sys/unix"
 
@@ -149,118 +145,6 @@ func BenchmarkWrite(b *testing.B) {
 			})
 		}
 	}
-}
-
-// column is one thing that is timed in turn with others.
-type column struct {
-	name string
-	run  func()
-	mbs  []float64
-}
-
-// inTurn runs the columns one after the other, pairs times for each iteration, shows what
-// each run gave in MB/s, and reports the medians and that of the first column's part of the
-// second, pair by pair.
-func inTurn(b *testing.B, pairs int, columns ...*column) {
-	b.Helper()
-	b.SetBytes(benchSize)
-	for b.Loop() {
-		for range pairs {
-			for _, c := range columns {
-				start := time.Now()
-				c.run()
-				c.mbs = append(c.mbs, benchSize/1e6/time.Since(start).Seconds())
-			}
-		}
-	}
-	var parts []float64
-	for i := range columns[0].mbs {
-		row := ""
-		for _, c := range columns {
-			row += fmt.Sprintf(" %s %.0f,", c.name, c.mbs[i])
-		}
-		parts = append(parts, 100*columns[0].mbs[i]/columns[1].mbs[i])
-		fmt.Fprintf(os.Stderr, "pair %d, MB/s:%s %.0f %% of %s\n", i+1, row, parts[i], columns[1].name)
-	}
-	for _, c := range columns {
-		b.ReportMetric(median(c.mbs), c.name+"-MB/s")
-	}
-	b.ReportMetric(median(parts), "%of-"+columns[1].name)
-}
-
-// BenchmarkAgainstDD writes the same bytes in turn by us, over loopback HTTP and hashed; by
-// dd bs=4M conv=fsync from a file, which neither receives nor hashes; and by dd with
-// sha256sum behind a tee, which hashes as we do. All bring everything to the medium. Ten
-// triples are run for each iteration and all are shown. Where the file system is as fast as memory, dd shows the memory.
-func BenchmarkAgainstDD(b *testing.B) {
-	content := noise(benchSize)
-	source := filepath.Join(b.TempDir(), "source")
-	if err := os.WriteFile(source, content, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	s := newServer(b)
-	order := config.Image{URLs: []string{s.add("image", content)}, Checksum: sha(content)}
-	ours, theirs := newFileDrive(b), newFileDrive(b)
-	command := func(name string, args ...string) {
-		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-			b.Fatalf("%s: %v\n%s", name, err, out)
-		}
-	}
-	inTurn(b, 10,
-		&column{name: "us", run: func() { write(b, s, order, ours) }},
-		&column{name: "dd", run: func() { command("dd", "if="+source, "of="+theirs.Name(), "bs=4M", "conv=notrunc,fsync") }},
-		&column{name: "sum+dd", run: func() {
-			command("bash", "-c", `set -o pipefail; tee >(sha256sum >&2) < "$0" | dd of="$1" bs=4M iflag=fullblock conv=notrunc,fsync; wait`, source, theirs.Name())
-		}})
-}
-
-// BenchmarkAgainstCopy does the same to disks of given speeds, such as hard disks' and those
-// of flash behind SATA, against a loop that copies blocks of 4 MiB as dd does: it shows what
-// is lost where it is not memory that is written to.
-func BenchmarkAgainstCopy(b *testing.B) {
-	content := noise(benchSize)
-	for _, mbs := range []float64{200, 500, 1000} {
-		b.Run(fmt.Sprintf("disk of %.0f MB per s", mbs), func(b *testing.B) {
-			s := newServer(b)
-			order := config.Image{URLs: []string{s.add("image", content)}, Checksum: sha(content)}
-			d := &pacedDrive{rate: mbs * 1e6, sink: sink{look: func() {}}}
-			inTurn(b, 10,
-				&column{name: "us", run: func() { write(b, s, order, d) }},
-				&column{name: "copy", run: func() {
-					for at := 0; at < benchSize; at += 4 * mib {
-						_, _ = d.WriteAt(content[at:at+4*mib], int64(at))
-					}
-					_ = d.Sync()
-				}})
-		})
-	}
-}
-
-// BenchmarkZstdAgainstItsParts writes a zstd image whose content is hashed, in turn with
-// unpacking alone and hashing alone. On separate cores the whole is as fast as the slower of
-// the two; on one it would be as fast as their sum, which is the second column.
-func BenchmarkZstdAgainstItsParts(b *testing.B) {
-	content := prose(benchSize)
-	file := packZstd(b, content)
-	s := newServer(b)
-	order := config.Image{URLs: []string{s.add("image", file)}, Checksum: sha(content), Of: config.OfContent}
-	d := &sink{look: func() {}}
-	unpack := func() {
-		z, err := zstd.NewReader(bytes.NewReader(file), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(2))
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer z.Close()
-		if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{z}, make([]byte, mib)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	hash := func() { _ = sha256.Sum256(content) }
-	inTurn(b, 10,
-		&column{name: "us", run: func() { write(b, s, order, d) }},
-		&column{name: "sum", run: func() { unpack(); hash() }},
-		&column{name: "unpack", run: unpack},
-		&column{name: "hash", run: hash})
 }
 
 // BenchmarkHash gives the speed of the hashes that an order may ask for, which is what bounds

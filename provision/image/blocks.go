@@ -33,7 +33,7 @@ var zeroChunk = make([]byte, chunkSize)
 const granule = 64 << 10
 
 // blockWriter writes content to a device from front to back, except that the first
-// and last mebibyte of the device are zeroed at once and written by commit.
+// and last mebibyte of the device are zeroed by clear and written by commit.
 type blockWriter struct {
 	d        disk.Device
 	size     int64
@@ -46,18 +46,19 @@ type blockWriter struct {
 	started           int64 // up to where the device was told to begin
 }
 
-// newBlockWriter makes the device unbootable and returns a writer to it.
-func newBlockWriter(d disk.Device, size int64) (*blockWriter, error) {
-	w := &blockWriter{d: d, size: size, tailFrom: max(min(edge, size), size-edge)}
-	for _, end := range []struct{ from, to int64 }{{0, min(edge, size)}, {w.tailFrom, size}} {
-		if _, err := d.WriteAt(zeroChunk[:end.to-end.from], end.from); err != nil {
-			return nil, errors.Annotate(err, "cannot clear ends of disk")
+// newBlockWriter returns a writer to the device. The device is not touched before clear.
+func newBlockWriter(d disk.Device, size int64) *blockWriter {
+	return &blockWriter{d: d, size: size, tailFrom: max(min(edge, size), size-edge)}
+}
+
+// clear makes the device unbootable. It comes before any write.
+func (w *blockWriter) clear() error {
+	for _, end := range []struct{ from, to int64 }{{0, min(edge, w.size)}, {w.tailFrom, w.size}} {
+		if _, err := w.d.WriteAt(zeroChunk[:end.to-end.from], end.from); err != nil {
+			return errors.Annotate(err, "cannot clear ends of disk")
 		}
 	}
-	if err := d.Sync(); err != nil {
-		return nil, errors.Annotate(err, "cannot clear ends of disk")
-	}
-	return w, nil
+	return errors.Annotate(w.d.Sync(), "cannot clear ends of disk")
 }
 
 // written returns how many bytes of content were taken.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"io"
+	"runtime"
 
 	"github.com/juju/errors"
 	kgzip "github.com/klauspost/compress/gzip"
@@ -110,6 +111,16 @@ func windowError(format string, window uint64) error {
 	return errors.NotSupportedf("%s window of %d MiB (at most %d MiB)", format, window>>20, maxWindow>>20)
 }
 
+// zstdDecoders returns how many goroutines' worth of blocks zstd unpacks at a time. It costs a third
+// more processor time to unpack with several than with one, which pays only where there are
+// processors beside those that hash and write.
+func zstdDecoders(processors int) int {
+	if processors < 4 {
+		return 1
+	}
+	return 4
+}
+
 // unpack returns a reader of the content of r.
 func unpack(format string, r io.Reader) (io.ReadCloser, error) {
 	switch format {
@@ -117,7 +128,7 @@ func unpack(format string, r io.Reader) (io.ReadCloser, error) {
 		z, err := kgzip.NewReader(r)
 		return z, errors.Annotate(err, "cannot unpack gzip")
 	case formatZstd:
-		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(2))
+		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(zstdDecoders(runtime.GOMAXPROCS(0))))
 		if err != nil {
 			return nil, errors.Annotate(err, "cannot unpack zstd")
 		}

@@ -98,10 +98,7 @@ func (w *Writer) Write(ctx context.Context, image config.Image, target Target) (
 	if err != nil {
 		return Result{}, errors.Annotatef(err, "cannot open image")
 	}
-	out, err := newBlockWriter(target.Device, target.Size)
-	if err != nil {
-		return Result{}, err
-	}
+	out := newBlockWriter(target.Device, target.Size)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.format == formatQcow2 {

@@ -252,6 +252,11 @@ type pieces struct {
 // write takes the next bytes of the first pass.
 func (p *pieces) write(b []byte) {
 	for len(b) > 0 {
+		if len(p.part) == 0 && len(b) >= pieceSize {
+			p.sum(b[:pieceSize])
+			b = b[pieceSize:]
+			continue
+		}
 		n := min(len(b), pieceSize-len(p.part))
 		p.part = append(p.part, b[:n]...)
 		b = b[n:]
@@ -264,10 +269,15 @@ func (p *pieces) write(b []byte) {
 // end closes the piece that is open.
 func (p *pieces) end() {
 	if len(p.part) > 0 {
-		sum := sha256.Sum256(p.part)
-		p.sums = append(p.sums, [16]byte(sum[:16]))
+		p.sum(p.part)
 		p.part = p.part[:0]
 	}
+}
+
+// sum remembers a whole piece.
+func (p *pieces) sum(b []byte) {
+	sum := sha256.Sum256(b)
+	p.sums = append(p.sums, [16]byte(sum[:16]))
 }
 
 // verified reads parts of the file that the first pass has seen.
@@ -335,6 +345,9 @@ func (w *Writer) writeQcow2(ctx context.Context, r *remote, v *verifier, out *bl
 		return errors.NotSupportedf("qcow2 from a server that serves no parts")
 	}
 	v.digest = r.digest
+	if err := out.clear(); err != nil {
+		return err
+	}
 	p := &pieces{}
 	if err := r.readAll(ctx, append(v.fileHashes(), p.write)); err != nil {
 		return err

@@ -30,6 +30,9 @@ func (w *Writer) writeStream(ctx context.Context, r *remote, v *verifier, out *b
 		done()
 		_ = s.Close()
 	}()
+	if err := out.clear(); err != nil { // while the first chunks are loaded and hashed
+		return err
+	}
 	if r.format != formatRaw {
 		z, err := unpack(r.format, file)
 		if err != nil {
