@@ -14,6 +14,11 @@
 // With --qemu DIR each system is a virtual machine with UEFI firmware: its power is a
 // process, and its disk, NVRAM and console are files in DIR.
 //
+// With --installer machines in memory do what the installer does when they boot from
+// its medium, and run an agent when they boot from their disk:
+//
+//	fakebmcd --bmcs 200 --port 8000 --tls --installer --media-ca site/ca.pem
+//
 // Below /fakebmc/ each BMC has its own control, without a password: GET stats, POST
 // faults with a JSON object such as {"kind": "status", "status": 503, "times": 3},
 // DELETE faults.

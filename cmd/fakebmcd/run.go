@@ -21,6 +21,9 @@ import (
 
 	"github.com/slipway-project/slipway/environs/baremetal/bmc"
 	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
+	"github.com/slipway-project/slipway/environs/baremetal/fakeinstaller"
+	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/provision/media"
 )
 
 // errUsage is the error of a command line that makes no sense; what is wrong has
@@ -48,6 +51,10 @@ type settings struct {
 	qemu        fakebmc.QEMUOptions
 	machines    string // file
 	mediaCA     string
+
+	installer      bool // machines in memory imitate the installer
+	install        fakeinstaller.Options
+	writeInstaller string // file to write a stand-in of the installer's program to; empty: serve
 }
 
 // parse reads the command line.
@@ -61,7 +68,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8000", "`address` of the only BMC; port 0 takes a free one")
 	f.IntVar(&s.bmcs, "bmcs", 0, "`number` of BMCs, each at its own address from 127.16.0.0 on; 0: one, at the listen address")
-	f.IntVar(&s.port, "port", 8000, "`port` of all BMCs when there are several")
+	f.IntVar(&s.port, "port", 8000, "`port` of all BMCs when there are several; 0 takes a free one")
 	f.IntVar(&s.config.Systems, "systems", 1, "`number` of machines behind each BMC")
 	f.StringVar(&vendors, "vendor", "generic", "comma-separated `names` of vendors, which the BMCs take in turn: "+vendorNames())
 	f.StringVar(&s.config.Credentials.Username, "username", "admin", "`name` that the BMCs accept")
@@ -77,14 +84,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.config.Delays.PowerOff, "power-off", time.Second, "`time` to power off hard")
 	f.DurationVar(&s.config.Delays.SoftOff, "soft-off", 3*time.Second, "`time` to shut down")
 	f.DurationVar(&s.config.Delays.Media, "media", 0, "`time` to insert a virtual medium")
-	f.StringVar(&s.dir, "qemu", "", "`folder` for virtual machines, one folder for each; none: machines in memory")
-	f.StringVar(&s.kvm, "kvm", "auto", "`whether` virtual machines use KVM: on, off, or auto, which boots the kernel of --probe-kernel to see")
-	f.StringVar(&s.probeKernel, "probe-kernel", "", "`file` with a Linux kernel for --kvm auto; none: no KVM")
-	f.StringVar(&s.qemu.Network, "network", "", "what follows \"user,id=n0,\" in QEMU's `option` -netdev; none: no network but DHCP")
-	f.StringVar(&s.mediaCA, "media-ca", "", "`file` with the certificate authorities, as PEM, that virtual machines' media are fetched from; none: those of the system")
-	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
-	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
-	f.StringVar(&s.machines, "machines", "", "`file` of JSON that says how virtual machines differ, by number: {\"1\": {\"disk-device\": \"nvme\"}}; also secure-boot, vars, args, port")
+	s.machineFlags(f)
 	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
 	if err := f.Parse(args); err != nil {
 		return s, errUsage
@@ -111,6 +111,23 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
+// machineFlags adds the flags about what is behind the BMCs.
+func (s *settings) machineFlags(f *flag.FlagSet) {
+	f.StringVar(&s.dir, "qemu", "", "`folder` for virtual machines, one folder for each; none: machines in memory")
+	f.StringVar(&s.kvm, "kvm", "auto", "`whether` virtual machines use KVM: on, off, or auto, which boots the kernel of --probe-kernel to see")
+	f.StringVar(&s.probeKernel, "probe-kernel", "", "`file` with a Linux kernel for --kvm auto; none: no KVM")
+	f.StringVar(&s.qemu.Network, "network", "", "what follows \"user,id=n0,\" in QEMU's `option` -netdev; none: no network but DHCP")
+	f.StringVar(&s.mediaCA, "media-ca", "", "`file` with the certificate authorities, as PEM, that media are fetched from; none: those of the system")
+	f.BoolVar(&s.installer, "installer", false, "have machines in memory do what the installer does when they boot from its medium, and run an agent when they boot from their disk")
+	f.DurationVar(&s.install.Time, "install-time", 5*time.Second, "`time` that such an installation takes beside loading its image")
+	f.Float64Var(&s.install.Failures, "install-failures", 0, "`share` of machines, 0 to 1, on which it always fails; --seed says on which")
+	f.Uint64Var(&s.install.Seed, "seed", 1, "`number` from which follows on which machines installations fail")
+	f.StringVar(&s.writeInstaller, "write-installer", "", "write to a `file` what stands in for the installer's program at a controller that serves such machines alone, and end")
+	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
+	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
+	f.StringVar(&s.machines, "machines", "", "`file` of JSON that says how virtual machines differ, by number: {\"1\": {\"disk-device\": \"nvme\"}}; also secure-boot, vars, args, port")
+}
+
 // problem says in one line what makes no sense; empty: nothing.
 func (s settings) problem() string {
 	switch {
@@ -122,6 +139,10 @@ func (s settings) problem() string {
 		return "--cert and --key go together"
 	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
 		return "--kvm is none of on, off, auto"
+	case s.installer && s.dir != "":
+		return "--installer is for machines in memory: virtual ones run the real one"
+	case s.install.Failures < 0 || s.install.Failures > 1 || s.install.Time < 0:
+		return "--install-failures is not between 0 and 1, or --install-time less than 0"
 	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
 		return "--memory is less than 64 MiB or --disk less than 1 MiB"
 	}
@@ -151,6 +172,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := loggo.ConfigureLoggers("<root>=" + s.logLevel); err != nil {
 		return errors.Annotate(err, "cannot set the log level")
 	}
+	if s.writeInstaller != "" {
+		return writeInstaller(s.writeInstaller)
+	}
+	if s.installer {
+		if err := imitate(&s); err != nil {
+			return errors.Trace(err)
+		}
+	}
 	if s.dir != "" {
 		if s.config.Machine, err = virtual(ctx, s); err != nil {
 			return errors.Trace(err)
@@ -165,6 +194,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = cerr
 	}
 	return errors.Trace(err)
+}
+
+// writeInstaller writes the stand-in of the installer's program.
+func writeInstaller(file string) error {
+	program, err := media.StandIn()
+	if err != nil {
+		return errors.Trace(err)
+	}
+	return errors.Annotate(os.WriteFile(file, program, 0o644), "cannot write the stand-in of the installer")
+}
+
+// imitate has machines in memory imitate the installer.
+func imitate(s *settings) error {
+	if s.mediaCA != "" {
+		client, err := believing(s.mediaCA)
+		if err != nil {
+			return errors.Trace(err)
+		}
+		s.install.Media = client
+	}
+	s.install.Agent = simulated.NewAgent(simulated.AgentOptions{})
+	program := fakeinstaller.New(s.install)
+	s.config.Machine = func(int) fakebmc.Machine { return fakebmc.Memory{OnBoot: program.Boot} }
+	return nil
 }
 
 // virtual returns what makes the virtual machines. All are made at once, so that
@@ -207,7 +260,9 @@ func believing(file string) (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, errors.NotValidf("--media-ca %s without a certificate", file)
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute,
+	}}, nil
 }
 
 // serve serves the rack until ctx is done.
@@ -242,13 +297,6 @@ func serve(ctx context.Context, s settings, rack fakebmc.Rack, stdout io.Writer)
 
 // listen opens the addresses of all BMCs.
 func listen(s settings) ([]net.Listener, error) {
-	addresses := []string{s.listen}
-	if s.bmcs > 0 {
-		addresses = addresses[:0]
-		for n := range s.bmcs {
-			addresses = append(addresses, net.JoinHostPort(fakebmc.AddressOf(n), strconv.Itoa(s.port)))
-		}
-	}
 	var config *tls.Config
 	if s.tls {
 		c, err := certificate(s)
@@ -257,17 +305,48 @@ func listen(s settings) ([]net.Listener, error) {
 		}
 		config = &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
 	}
-	var all []net.Listener
-	for _, a := range addresses {
-		l, err := net.Listen("tcp", a)
+	all, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if config != nil {
+			all[i] = tls.NewListener(all[i], config)
+		}
+	}
+	return all, nil
+}
+
+// maxTries is how often a port is looked for that is free at all addresses.
+const maxTries = 20
+
+// open opens the addresses, all with the same port.
+func open(s settings) ([]net.Listener, error) {
+	if s.bmcs == 0 {
+		l, err := net.Listen("tcp", s.listen)
+		return []net.Listener{l}, errors.Annotatef(err, "cannot listen at %s", s.listen)
+	}
+	for try := 1; ; try++ {
+		all, err := openAll(s.bmcs, s.port)
+		if err == nil || s.port != 0 || try == maxTries {
+			return all, err
+		}
+	}
+}
+
+// openAll opens n addresses with one port; 0: one that is free at the first.
+func openAll(n, port int) (all []net.Listener, err error) {
+	for i := range n {
+		address := net.JoinHostPort(fakebmc.AddressOf(i), strconv.Itoa(port))
+		l, err := net.Listen("tcp", address)
 		if err != nil {
 			for _, l := range all {
-				_ = l.Close()
+				_ = l.Close() // nobody has used it
 			}
-			return nil, errors.Annotatef(err, "cannot listen at %s", a)
+			return nil, errors.Annotatef(err, "cannot listen at %s", address)
 		}
-		if config != nil {
-			l = tls.NewListener(l, config)
+		if a, ok := l.Addr().(*net.TCPAddr); ok {
+			port = a.Port
 		}
 		all = append(all, l)
 	}

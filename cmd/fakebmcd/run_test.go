@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-project/slipway/provision/media"
 )
 
 // start runs the command until the test ends and returns the first BMC's URL.
@@ -84,6 +86,29 @@ func TestManyBMCs(t *testing.T) {
 	}
 }
 
+func TestTheStandInOfTheInstallerIsWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stand-in.efi")
+	if err := run(t.Context(), []string{"--write-installer", file}, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := media.CheckProgram(file); err != nil {
+		t.Errorf("a controller would not take it: %v", err)
+	}
+}
+
+// All BMCs have the port of the first, since that alone is printed.
+func TestBMCsShareAFreePort(t *testing.T) {
+	first := start(t, "--bmcs", "3", "--port", "0", "--installer")
+	resp, err := http.Get(strings.Replace(first, "127.16.0.0", "127.16.0.2", 1) + "/redfish/v1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the last BMC answers %s", resp.Status)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		args  []string
@@ -96,6 +121,10 @@ func TestRefusals(t *testing.T) {
 		"bmcs":          {[]string{"--bmcs", "-1"}, "--bmcs is not between", true},
 		"systems":       {[]string{"--systems", "0"}, "--systems is not between", true},
 		"kvm":           {[]string{"--kvm", "maybe"}, "--kvm is none of on, off, auto", true},
+		"imitation":     {[]string{"--installer", "--qemu", "x"}, "--installer is for machines in memory", true},
+		"failures":      {[]string{"--installer", "--install-failures", "2"}, "--install-failures is not between 0 and 1", true},
+		"media":         {[]string{"--installer", "--media-ca", "/nonexistent"}, "cannot read --media-ca", false},
+		"stand-in":      {[]string{"--write-installer", "/nonexistent/x"}, "cannot write the stand-in of the installer", false},
 		"memory":        {[]string{"--memory", "1"}, "--memory is less than 64 MiB", true},
 		"half a pair":   {[]string{"--cert", "x"}, "--cert and --key go together", true},
 		"password file": {[]string{"--password-file", "/nonexistent"}, "cannot read the password", false},

@@ -66,6 +66,39 @@ func (a *app) root() *cobra.Command {
 // controller writes down a heartbeat every 25 s at most, and one may be lost.
 const minSilence = time.Minute
 
+// The bounds of what operators may set of hosts.
+const (
+	minPatience = 10 * time.Second
+	maxPatience = 30 * time.Minute
+	maxSlots    = 10_000
+)
+
+// checkModel returns an error about how the model command was called, or nil.
+func checkModel(o site.ModelsOptions, h site.HostsOptions) error {
+	if o.AgentFile == "" {
+		return command.Usagef("no agent file named: give --agent-file FILE")
+	}
+	if o.Only != "" && !tag.IsValidUUID(o.Only) {
+		return command.Usagef("--model %q is not a model's UUID: see \"slipway models\"", o.Only)
+	}
+	if o.Lease < time.Second || o.Lease > time.Minute {
+		return command.Usagef("--lease %v is out of bounds: give 1s to 1m", o.Lease)
+	}
+	if h.Silence < minSilence || h.Silence > time.Hour {
+		return command.Usagef("--installer-silence %v is out of bounds: give 1m to 1h", h.Silence)
+	}
+	if h.Boot < minSilence || h.Boot > 4*time.Hour {
+		return command.Usagef("--installer-boot %v is out of bounds: give 1m to 4h", h.Boot)
+	}
+	if h.Patience < minPatience || h.Patience > maxPatience {
+		return command.Usagef("--bmc-patience %v is out of bounds: give 10s to 30m", h.Patience)
+	}
+	if h.Slots < 1 || h.Slots > maxSlots {
+		return command.Usagef("--installs-at-once %d is out of bounds: give 1 to 10000", h.Slots)
+	}
+	return nil
+}
+
 // modelCommand returns the command that runs provisioners.
 func (a *app) modelCommand() *cobra.Command {
 	o := site.ModelsOptions{}
@@ -87,20 +120,8 @@ at a time, one cares for each model, and the others stand by.`,
   provisionerd model --agent-file /var/lib/slipway/agents/machine-0.yaml --ironic https://ironic.example.com:6385/v1 \
     --ironic-ca-file /etc/slipway/ironic-ca.pem --ironic-credentials-file /etc/slipway/ironic`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.AgentFile == "" {
-				return command.Usagef("no agent file named: give --agent-file FILE")
-			}
-			if o.Only != "" && !tag.IsValidUUID(o.Only) {
-				return command.Usagef("--model %q is not a model's UUID: see \"slipway models\"", o.Only)
-			}
-			if o.Lease < time.Second || o.Lease > time.Minute {
-				return command.Usagef("--lease %v is out of bounds: give 1s to 1m", o.Lease)
-			}
-			if h.Silence < minSilence || h.Silence > time.Hour {
-				return command.Usagef("--installer-silence %v is out of bounds: give 1m to 1h", h.Silence)
-			}
-			if h.Boot < minSilence || h.Boot > 4*time.Hour {
-				return command.Usagef("--installer-boot %v is out of bounds: give 1m to 4h", h.Boot)
+			if err := checkModel(o, h); err != nil {
+				return err
 			}
 			if err := command.Logging(a.stderr, a.logging); err != nil {
 				return err
@@ -120,6 +141,8 @@ at a time, one cares for each model, and the others stand by.`,
 	metal.add(c.Flags())
 	c.Flags().DurationVar(&h.Silence, "installer-silence", 2*time.Minute, "how long an installer may be silent before its machine is started again, 1m to 1h")
 	c.Flags().DurationVar(&h.Boot, "installer-boot", 30*time.Minute, "how long a machine may take to boot into the installer before it is started again, 1m to 4h")
+	c.Flags().DurationVar(&h.Patience, "bmc-patience", 2*time.Minute, "how long a BMC may take for anything, 10s to 30m; a process that dies leaves hosts that it was at work on alone for twice that")
+	c.Flags().IntVar(&h.Slots, "installs-at-once", 20, "how many hosts may write images at one time")
 	c.Flags().StringVar(&lxdSocket, "lxd-socket", lxd.DefaultSocket, "socket of this machine's LXD server, for models of type lxd that name no servers")
 	c.Flags().StringVar(&lxdAgent, "lxd-agent", "", "static provisionerd that is put into LXD containers; empty means that they download theirs")
 	return c

@@ -26,6 +26,8 @@ func TestBoundsOfTheModelCommand(t *testing.T) {
 		"2h0m0s is out of":       {"--agent-file", "x", "--installer-silence", "2h"},
 		"give 1m to 4h":          {"--agent-file", "x", "--installer-boot", "5h"},
 		"give 1s to 1m":          {"--agent-file", "x", "--lease", "2m"},
+		"give 10s to 30m":        {"--agent-file", "x", "--bmc-patience", "1s"},
+		"give 1 to 10000":        {"--agent-file", "x", "--installs-at-once", "0"},
 		"no agent file named":    {},
 		"is not a model's UUID:": {"--agent-file", "x", "--model", "default"},
 	} {

@@ -59,29 +59,31 @@ var floors = map[string]int{
 	"provision/*":      3, // disk, image, efi and so on
 	"provision":        4,
 
-	"api":                   3,
-	"api/*":                 4,
-	"state":                 3,
-	"state/host":            4, // the hosts of the site
-	"state/install":         4, // what installers of hosts do
-	"state/statetest":       5,
-	"apiserver/common":      3, // capabilities, which know nothing of state
-	"apiserver/below":       4, // what facades share of their way to state
-	"apiserver/*":           5, // one folder per facade
-	"apiserver":             6,
-	"environs/simulated":    5,
-	"environs/lxd":          5,
-	"environs/lxd/rest":     3,
-	"environs/lxd/lxdtest":  3,
-	"environs/baremetal":    5,
-	"environs/baremetal/*":  5, // back ends
-	"environs/all":          6,
-	"worker/lease":          5, // below the workers that hold one
-	"worker/instancepoller": 5, // below the provisioner, which runs it
-	"worker/*":              6,
-	"worker/containers":     7, // on top of the provisioner
-	"worker/hostkeeper":     7, // on top of the host manager
-	"worker/simulatedhost":  7, // likewise
+	"api":                  3,
+	"api/*":                4,
+	"state":                3,
+	"state/host":           4, // the hosts of the site
+	"state/install":        4, // what installers of hosts do
+	"state/statetest":      5,
+	"apiserver/common":     3, // capabilities, which know nothing of state
+	"apiserver/below":      4, // what facades share of their way to state
+	"apiserver/*":          5, // one folder per facade
+	"apiserver":            6,
+	"environs/simulated":   5,
+	"environs/lxd":         5,
+	"environs/lxd/rest":    3,
+	"environs/lxd/lxdtest": 3,
+	"environs/baremetal":   5,
+	"environs/baremetal/*": 5, // back ends
+
+	"environs/baremetal/fakeinstaller": 6, // what fake machines run
+	"environs/all":                     6,
+	"worker/lease":                     5, // below the workers that hold one
+	"worker/instancepoller":            5, // below the provisioner, which runs it
+	"worker/*":                         6,
+	"worker/containers":                7, // on top of the provisioner
+	"worker/hostkeeper":                7, // on top of the host manager
+	"worker/simulatedhost":             7, // likewise
 
 	"worker/hostmanager/hostmanagertest": 7, // for tests alone
 	"cmd/*":                              9,

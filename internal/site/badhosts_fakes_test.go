@@ -118,7 +118,7 @@ func (f *fakeInstaller) Cancel(_ context.Context, host string) error {
 }
 
 // boot is what a machine does at power on.
-func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebmc.Boot) {
+func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebmc.Boot) fakebmc.End {
 	f.mu.Lock()
 	var job *fakeJob
 	for _, j := range f.jobs {
@@ -128,7 +128,7 @@ func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebm
 	}
 	f.mu.Unlock()
 	if job == nil {
-		return
+		return fakebmc.Stays
 	}
 	var err error
 	if job.Purpose == redfish.PurposeInstall {
@@ -139,9 +139,10 @@ func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebm
 	job.LastReport, job.Step, job.Phase = time.Now(), "stream-image", redfish.PhaseDone
 	if err != nil {
 		job.Phase, job.Message = redfish.PhaseFailed, "step stream-image: "+err.Error()
-		return
+		return fakebmc.Stays
 	}
 	s.SetDisk(job.Image) // a wipe has no image
+	return fakebmc.Stays
 }
 
 // install fetches an image.

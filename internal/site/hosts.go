@@ -27,9 +27,14 @@ type HostsOptions struct {
 	// Otherwise BMCs that speak Redfish are driven by ourselves, and no others.
 	Ironic ironic.Config
 	// CallLimit is longer than any call of a back end takes, and half of how long a
-	// host is left alone by a new process that the last one was at work on; 0 means 2
-	// minutes.
+	// host is left alone by a new process that the last one was at work on; 0 means
+	// Patience.
 	CallLimit time.Duration
+	// Patience is how long a BMC may take for anything, such as to switch its machine on; 0
+	// means 2 minutes. What Redfish leaves open follows from it.
+	Patience time.Duration
+	// Slots is how many hosts may write images at one time; 0 means 20.
+	Slots int
 	// Simulated describes the rack of hosts with addresses simulated://NAME.
 	Simulated simulated.Options
 	// Silence is how long an installer may be silent before its machine is started
@@ -64,14 +69,16 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 	k := &HostKeeper{rack: rack}
 	var metal func(context.Context) provisioner.Factory
 	var installer *installs.Installer
+	callLimit := cmp.Or(o.CallLimit, o.Patience)
 	if o.Ironic.Endpoint != "" {
 		backend, err := ironic.New(o.Ironic)
 		if err != nil {
 			return nil, errors.Trace(err)
 		}
 		metal, k.close = backend.Factory, backend.Close
+		callLimit = o.CallLimit // Ironic has limits of its own
 	} else {
-		options := o.Redfish
+		options := patient(o.Redfish, o.Patience)
 		options.SilenceTimeout, options.BootTimeout = cmp.Or(options.SilenceTimeout, o.Silence), cmp.Or(options.BootTimeout, o.Boot)
 		if options.Installer == nil {
 			installer = installs.New()
@@ -86,7 +93,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		}
 	}
 	k.Keeper, err = hostkeeper.New(hostkeeper.Config{
-		Info: agent.Info(), Lease: o.Lease, CallLimit: o.CallLimit, Installer: installer,
+		Info: agent.Info(), Lease: o.Lease, CallLimit: callLimit, Slots: o.Slots, Installer: installer,
 		Factory: func(ctx context.Context) provisioner.Factory {
 			own := map[bmc.Family]provisioner.Factory{bmc.FamilySimulated: rack.Factory()}
 			if o.Ironic.Endpoint != "" {
@@ -101,6 +108,16 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 		return nil, errors.Trace(err)
 	}
 	return k, nil
+}
+
+// patient fills in what follows from how long a BMC may take; 0 leaves the usual.
+func patient(o redfish.Options, limit time.Duration) redfish.Options {
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, limit/4)
+	o.CallTimeout = cmp.Or(o.CallTimeout, limit*3/4)
+	o.Poll = cmp.Or(o.Poll, limit/24)
+	o.PowerTimeout = cmp.Or(o.PowerTimeout, limit)
+	o.SoftOffTimeout = cmp.Or(o.SoftOffTimeout, limit*3/2)
+	return o
 }
 
 // Wait returns when the keeper has stopped and its back ends are closed.

@@ -115,6 +115,9 @@ func (c *Client) HTTPClient() *http.Client {
 	}}
 }
 
+// Close ends connections that are not in use. The client can be used nevertheless.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // SetCredential replaces what requests carry as their bearer.
 func (c *Client) SetCredential(s Secret) {
 	c.mu.Lock()

@@ -1,6 +1,8 @@
 package media
 
 import (
+	"bytes"
+	"debug/pe"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -158,6 +160,30 @@ func ReadBoot(r io.ReaderAt) (*config.Boot, error) {
 		return nil, errors.Annotate(err, "cannot read boot file")
 	}
 	return ParseBoot(b)
+}
+
+// ReadProgramBoot reads the boot file inside an installer's EFI program, which a host gets by
+// UEFI HTTP boot. The error satisfies errors.NotFound if r is no program of ours, or one with
+// an empty boot file. It reads little of it.
+func ReadProgramBoot(r io.ReaderAt) (*config.Boot, error) {
+	f, err := pe.NewFile(r)
+	if err != nil {
+		return nil, errors.NotFoundf("installer's program")
+	}
+	s := f.Section(".initrd")
+	room, at := bootRoom()
+	if s == nil || int64(s.VirtualSize) < int64(len(room)) {
+		return nil, errors.NotFoundf("boot file in the program")
+	}
+	b := make([]byte, len(room))
+	if _, err := r.ReadAt(b, int64(s.Offset)+int64(s.VirtualSize)-int64(len(room))); err != nil {
+		return nil, errors.Annotate(err, "cannot read boot file")
+	}
+	text := b[at : at+bootSpace]
+	if !bytes.Equal(b[:at], room[:at]) || len(bytes.TrimSpace(text)) == 0 {
+		return nil, errors.NotFoundf("boot file in the program")
+	}
+	return ParseBoot(text)
 }
 
 // findBoot returns where the boot file of a medium is, in bytes. The error satisfies

@@ -83,8 +83,14 @@ func TestTemplate(t *testing.T) {
 	if err != nil || !bytes.Contains(initrd, []byte(`"token":"planted"`)) {
 		t.Errorf("the program has no boot file in its initramfs, %v", err)
 	}
+	if got, err := media.ReadProgramBoot(bytes.NewReader(efi)); err != nil || got.Host != "host-7" || got.Token != "planted" {
+		t.Errorf("boot file of the program: %v, %v", got, err)
+	}
 	m, err = tmpl.Generic()
 	plain, tag := contents(t, m, err)
+	if _, err := media.ReadProgramBoot(bytes.NewReader(plain)); !errors.Is(err, errors.NotFound) {
+		t.Errorf("boot file of the program for all: %v, want none", err)
+	}
 	if bytes.Contains(plain, []byte("planted")) || len(plain) != len(efi) || tag == tagA {
 		t.Error("the program for all has a host's boot file")
 	}
@@ -156,5 +162,53 @@ func TestTemplateRefuses(t *testing.T) {
 	big.CA = strings.Repeat("x", 70000)
 	if _, err := tmpl.ISO(big); !errors.Is(err, errors.NotValid) {
 		t.Errorf("ISO of a boot file that is too long = %v", err)
+	}
+}
+
+// whole reads a medium that is too small for contents.
+func whole(t *testing.T, m *media.Medium, err error) []byte {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	b, err := io.ReadAll(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestTheStandInServesAsAnInstaller(t *testing.T) {
+	dir := t.TempDir()
+	program, err := media.StandIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "installer.efi")
+	if err := os.WriteFile(path, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := media.CheckProgram(path); err != nil {
+		t.Errorf("CheckProgram = %v", err)
+	}
+	tmpl, err := media.NewTemplate(path, filepath.Join(dir, "cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tmpl.ISO(*boot())
+	iso := whole(t, m, err)
+	if got, err := media.ReadBoot(bytes.NewReader(iso)); err != nil || got.Host != "host-7" {
+		t.Errorf("boot file of its medium: %v, %v", got, err)
+	}
+	m, err = tmpl.Program(*boot())
+	efi := whole(t, m, err)
+	if got, err := media.ReadProgramBoot(bytes.NewReader(efi)); err != nil || got.Host != "host-7" {
+		t.Errorf("boot file of its program: %v, %v", got, err)
+	}
+	for name, broken := range map[string][]byte{"no program": []byte("MZ"), "cut": efi[:len(efi)/2], "no room": bytes.Replace(efi, []byte("slipway.json"), []byte("slipway.jsnn"), 1)} {
+		if _, err := media.ReadProgramBoot(bytes.NewReader(broken)); err == nil {
+			t.Errorf("%s: has a boot file", name)
+		}
 	}
 }

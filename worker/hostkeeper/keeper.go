@@ -36,6 +36,7 @@ type Config struct {
 	Lease     time.Duration // for how long the site is claimed; 0 means lease.DefaultDuration
 	// CallLimit is longer than any call of the back end takes; see hostmanager.Config.
 	CallLimit time.Duration
+	Slots     int            // how many hosts may write images at one time; 0 means 20
 	Backoff   worker.Backoff // between attempts at anything that failed
 }
 
@@ -103,7 +104,7 @@ func (k *Keeper) serve(ctx context.Context, conn *api.Conn) error {
 
 // manage cares for hosts, and follows what their installers report.
 func (k *Keeper) manage(conn *api.Conn) (worker.Worker, error) {
-	m, err := hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), CallLimit: k.cfg.CallLimit, Factory: k.cfg.Factory})
+	m, err := hostmanager.New(hostmanager.Config{Store: NewStore(hosts.New(conn)), CallLimit: k.cfg.CallLimit, Slots: k.cfg.Slots, Factory: k.cfg.Factory})
 	if err != nil || k.cfg.Installer == nil {
 		return m, errors.Trace(err)
 	}

@@ -185,7 +185,10 @@ func TestPowerGoesThroughItsStates(t *testing.T) {
 func TestBootSources(t *testing.T) {
 	boots := make(chan fakebmc.Boot, 10)
 	c := open(t, fakebmc.Config{Machine: func(int) fakebmc.Machine {
-		return fakebmc.Memory{OnBoot: func(_ context.Context, _ *fakebmc.System, b fakebmc.Boot) { boots <- b }}
+		return fakebmc.Memory{OnBoot: func(_ context.Context, _ *fakebmc.System, b fakebmc.Boot) fakebmc.End {
+			boots <- b
+			return fakebmc.Stays
+		}}
 	}})
 	s := c.bmc.System(0)
 	restart := func() fakebmc.Boot {

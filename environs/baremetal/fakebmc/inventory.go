@@ -5,6 +5,38 @@ import (
 	"net/http"
 )
 
+// Hardware is what a machine is made of, as its own system sees it.
+type Hardware struct {
+	Serial    string
+	CPUs      int // logical processors
+	MemoryMiB int
+	Disks     []Disk
+	MACs      []string // of its network ports, the first first
+}
+
+// Disk is one disk of a machine.
+type Disk struct {
+	Serial     string
+	Bytes      int64
+	Rotational bool
+}
+
+// Hardware returns what the machine is made of.
+func (s *System) Hardware() Hardware {
+	inv := s.details
+	h := Hardware{Serial: inv.serial, CPUs: 2 * inv.cores * inv.sockets}
+	for _, gb := range inv.memoryGB {
+		h.MemoryMiB += gb << 10
+	}
+	for _, d := range inv.disks {
+		h.Disks = append(h.Disks, Disk{Serial: d.serial, Bytes: d.bytes, Rotational: d.media == "HDD"})
+	}
+	for _, n := range inv.nics {
+		h.MACs = append(h.MACs, n.mac)
+	}
+	return h
+}
+
 // inventory is what a machine is made of.
 type inventory struct {
 	serial   string

@@ -60,17 +60,31 @@ const (
 type Memory struct {
 	// OnBoot, if set, is what the machine runs: it is called at every boot, in its
 	// own goroutine, and should return when ctx is done.
-	OnBoot func(ctx context.Context, s *System, boot Boot)
+	OnBoot func(ctx context.Context, s *System, boot Boot) End
 	// Signed machines start only what is signed, as their BMC says.
 	Signed bool
 	// Deaf machines do not turn off when asked.
 	Deaf bool
 }
 
+// End is how a program leaves its machine.
+type End int
+
+// The ways to leave.
+const (
+	Stays    End = iota // on, with nothing running
+	GoesOff             // off
+	Restarts            // off, and on again
+)
+
 // PowerOn is described by Machine.
-func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, _ func(bool)) error {
+func (m Memory) PowerOn(ctx context.Context, s *System, boot Boot, off func(restart bool)) error {
 	if m.OnBoot != nil {
-		s.bmc.run(func(context.Context) { m.OnBoot(ctx, s, boot) })
+		s.bmc.run(func(context.Context) {
+			if end := m.OnBoot(ctx, s, boot); end != Stays {
+				off(end == Restarts)
+			}
+		})
 	}
 	return nil
 }

@@ -101,11 +101,11 @@ func (f *fakeInstaller) Cancel(_ context.Context, host string) error {
 
 // boot is what a machine does when it boots: nothing, unless from the medium of
 // a job.
-func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebmc.Boot) {
+func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebmc.Boot) fakebmc.End {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil || f.silent || boot.URL == "" {
-		return
+		return fakebmc.Stays
 	}
 	for _, job := range f.jobs {
 		if boot.URL != job.ISO && boot.URL != job.HTTPBoot {
@@ -120,6 +120,7 @@ func (f *fakeInstaller) boot(ctx context.Context, s *fakebmc.System, boot fakebm
 			s.SetDisk(job.Image) // a wipe has no image
 		}
 	}
+	return fakebmc.Stays
 }
 
 // rig is a back end with fake BMCs, each on its own port.
