@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/juju/errors"
@@ -71,17 +72,17 @@ func TestNoPoolGoesFromUnderAVolume(t *testing.T) {
 	if err := pools.Add(ctx, fast); err != nil {
 		t.Fatal(err)
 	}
-	armed := true
+	var armed atomic.Bool // the hub calls the store too
+	armed.Store(true)
 	tap.SetBefore(func(_ context.Context, c storetest.Call) error {
-		if c.Method == "Apply" && armed {
-			armed = false
+		if c.Method == "Apply" && armed.CompareAndSwap(true, false) {
 			statetest.AddMachine(t, site.Default, inPool("fast"))
 		}
 		return nil
 	})
 	err := pools.Remove(ctx, "fast")
 	tap.SetBefore(nil)
-	if armed || !errors.Is(err, errors.NotValid) {
+	if armed.Load() || !errors.Is(err, errors.NotValid) {
 		t.Errorf("Remove = %v, want it to see the machine that came meanwhile", err)
 	}
 	if all, err := pools.All(ctx); err != nil || len(all) != 1 {
