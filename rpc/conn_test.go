@@ -120,7 +120,10 @@ func newServer(t testing.TB, cfg rpc.ConnConfig) *server {
 func newServerAt(t testing.TB, l net.Listener, cfg rpc.ConnConfig) *server {
 	t.Helper()
 	s := &server{service: newService(), conns: make(chan *rpc.Conn, 100)}
+	var accepting sync.WaitGroup // the HTTP server does not wait for connections that it has given away
 	h := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepting.Add(1)
+		defer accepting.Done()
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -136,6 +139,7 @@ func newServerAt(t testing.TB, l net.Listener, cfg rpc.ConnConfig) *server {
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()
+		accepting.Wait()
 		for {
 			select {
 			case c := <-s.conns:

@@ -69,6 +69,8 @@ type Server struct {
 	handlers map[string]Handler
 	calls    []string
 	conns    map[*rpc.Conn]bool
+	over     bool           // the test ends
+	serving  sync.WaitGroup // connections, for which the HTTP server does not wait
 }
 
 // Options say what is unusual about a server. The zero value is usable.
@@ -96,8 +98,12 @@ func NewServer(t testing.TB, o Options) *Server {
 	s.http.StartTLS()
 	s.Addr = s.http.Listener.Addr().String()
 	t.Cleanup(func() {
+		s.mu.Lock()
+		s.over = true
+		s.mu.Unlock()
 		s.Disconnect()
 		s.http.Close()
+		s.serving.Wait()
 	})
 	s.Handle("Admin.Login", s.login)
 	s.Handle("Pinger.Ping", func(context.Context, Request) (any, error) { return nil, nil })
@@ -148,6 +154,8 @@ func (s *Server) Disconnect() {
 
 // serve is one connection.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.serving.Add(1)
+	defer s.serving.Done()
 	conn, err := rpc.Accept(w, r, rpc.ConnConfig{})
 	if err != nil {
 		return // the client has been told
@@ -156,7 +164,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.conns[conn] = true
 	conn.Start(root{server: s, path: r.URL.Path, ctx: ctx, kill: cancel})
+	over := s.over
 	s.mu.Unlock()
+	if over {
+		conn.Kill() // it came when the others were disconnected
+	}
 	<-conn.Dead()
 	cancel()
 	s.mu.Lock()
