@@ -6,7 +6,6 @@ package testport
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -33,7 +32,8 @@ func Refusing(t testing.TB) string {
 
 // Free returns n addresses, "127.0.0.1:port", on which nobody listens, for processes
 // that are to listen there, and again after a restart. Their ports are such as the
-// kernel gives to nobody who asks for any.
+// kernel gives to nobody who asks for any, and until the test ends no other call of
+// Free returns them, in this process or another.
 func Free(t testing.TB, n int) []string {
 	t.Helper()
 	low, high := ephemeral()
@@ -43,17 +43,34 @@ func Free(t testing.TB, n int) []string {
 		if port >= low && port <= high {
 			continue
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
+		if !hold(t, port) {
 			continue // somebody else's
 		}
-		defer l.Close() // when all have been found, so that they differ
-		if addrs = append(addrs, l.Addr().String()); len(addrs) == n {
+		if addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", port)); len(addrs) == n {
 			return addrs
 		}
 	}
 	t.Fatalf("of %d free ports only %d were found", n, len(addrs))
 	return nil
+}
+
+// hold keeps a port from other calls of hold until the test ends, and from nobody who
+// listens there as servers do, with SO_REUSEADDR. It reports whether the port was free.
+func hold(t testing.TB, port int) bool {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return false
+	}
+	// Those who come later have to say the same of theirs, which hold does not before it binds.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	return true
 }
 
 // ephemeral returns the first and the last port that the kernel gives to who asks for

@@ -20,13 +20,17 @@ func TestRefusingRefusesAndIsNobodyElses(t *testing.T) {
 }
 
 func TestFreeCanBeListenedOn(t *testing.T) {
-	for range 2 { // a process, and the one after it
-		seen := map[string]bool{}
+	seen := map[string]bool{}
+	for range 12 { // so many that some would be given twice if nobody held them
 		for _, addr := range testport.Free(t, 50) {
 			if seen[addr] {
-				t.Errorf("%s is given twice", addr)
+				t.Fatalf("%s is given twice", addr)
 			}
 			seen[addr] = true
+		}
+	}
+	for addr := range seen {
+		for range 2 { // a process, and the one after it
 			l, err := net.Listen("tcp", addr)
 			if err != nil {
 				t.Fatal(err)
