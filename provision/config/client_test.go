@@ -83,7 +83,6 @@ func TestExchangeThenConfig(t *testing.T) {
 func TestAnUnknownAuthorityIsNotBelieved(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	defer srv.Close()
-	srv.Config.ErrorLog = nil
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := client(t, config.Boot{Server: srv.URL}).Heartbeat(ctx); err == nil {
