@@ -170,7 +170,7 @@ func (v *virtual) until(what string, ok func() bool) {
 	v.t.Helper()
 	for begin := time.Now(); !ok(); <-time.After(200 * time.Millisecond) {
 		if time.Since(begin) > 10*time.Minute {
-			v.t.Fatalf("%s: not within four minutes", what)
+			v.t.Fatalf("%s: not within ten minutes", what)
 		}
 	}
 }

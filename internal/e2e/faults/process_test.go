@@ -74,6 +74,7 @@ func (p *process) start() {
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}

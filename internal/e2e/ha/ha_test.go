@@ -138,8 +138,11 @@ func (f *follower) run(ctx context.Context) {
 			return err
 		}
 		defer func() { w.Kill(); _ = w.Wait() }()
-		f.back <- sighting{time.Now(), c.Addr()}
-		<-ctx.Done()
+		select {
+		case f.back <- sighting{time.Now(), c.Addr()}:
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
 		return ctx.Err()
 	})
 }

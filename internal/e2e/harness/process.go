@@ -82,6 +82,7 @@ func (p *Process) Start() {
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -106,12 +107,13 @@ func (p *Process) Serve() (address string) {
 func (p *Process) Ready(since int) (address string) {
 	p.t.Helper()
 	Eventually(p.t, p.cfg.Name+" is ready", func() bool {
+		ended := p.Ended() // first: what it has printed is whole then
 		for line := range strings.Lines(p.Printed()[since:]) {
 			if a, ok := strings.CutPrefix(line, "ready "); ok && strings.HasSuffix(a, "\n") {
 				address = strings.TrimSpace(a)
 			}
 		}
-		if address == "" && p.Ended() {
+		if address == "" && ended {
 			p.t.Fatalf("%s ended: %v\n%s", p.cfg.Name, p.err, p.tail())
 		}
 		return address != ""

@@ -82,6 +82,7 @@ func (c *chain) start(ready string, name string, args ...string) (*program, stri
 	c.t.Helper()
 	p := &program{cmd: exec.Command(filepath.Join(c.bin, name), args...), done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.dir, p, p
+	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func (c *chain) start(ready string, name string, args ...string) (*program, stri
 	}()
 	pattern := regexp.MustCompile(ready)
 	var found string
-	c.until(time.Minute, name+" is ready", func() bool {
+	c.until(3*time.Minute, name+" is ready", func() bool {
 		m := pattern.FindStringSubmatch(p.text())
 		if m != nil {
 			found = m[len(m)-1]
@@ -299,7 +300,7 @@ func newChain(t *testing.T, l *lab) *chain {
 func (c *chain) serve(l *lab) {
 	c.t.Helper()
 	// BMCs are on a network of their own: they reach the controller by the proxy's address.
-	p, at := c.start(`ready ([0-9.:]+)`, "controllerd", "run", "--data-dir", "site", "--listen", "127.0.0.1:0", "--installer-image", l.installer.EFI,
+	p, at := c.start("ready ([0-9.:]+)\n", "controllerd", "run", "--data-dir", "site", "--listen", "127.0.0.1:0", "--installer-image", l.installer.EFI,
 		"--installer-url", "https://"+address, "--installer-media-url", "https://"+c.proxy.l.Addr().String())
 	c.site = p
 	c.proxy.set(at)
@@ -421,7 +422,7 @@ func (c *chain) troubles() {
 	c.t.Helper()
 	c.model("http://"+imageAddress+"/cut", c.image)
 	c.slipway("add-machine", "--to", "host=h3")
-	c.shows(2*time.Minute, "machine 1 of model", "show-host", "h3")
+	c.shows(8*time.Minute, "machine 1 of model", "show-host", "h3")
 	c.model("https://"+address+"/installer/images/tiny.zst", []byte("another image"))
 	c.slipway("add-machine", "--to", "host=h2")
 	c.held()

@@ -98,8 +98,9 @@ func (r *realIronic) start() {
 		_ = r.cmd.Wait()
 		close(r.exited)
 	}()
+	client := http.Client{Timeout: 30 * time.Second}
 	for end := time.Now().Add(5 * time.Minute); ; {
-		resp, err := http.Get(r.url + "/drivers")
+		resp, err := client.Get(r.url + "/drivers")
 		if err == nil {
 			var b bytes.Buffer
 			_, _ = b.ReadFrom(resp.Body)

@@ -113,6 +113,7 @@ func start(ts *testscript.TestScript, args []string) *process {
 	p.cmd.Dir = ts.Getenv("WORK")
 	p.cmd.Env = append(os.Environ(), "SLIPWAY_DATA="+ts.Getenv("SLIPWAY_DATA"))
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open
 	ts.Check(p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
