@@ -3,14 +3,11 @@
 package lxd_test
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/slipway-project/slipway/environs/lxd/lxdtest"
@@ -27,39 +24,14 @@ func TestBridgeIsListenedOnAndPublished(t *testing.T) {
 	}
 	fake := lxdtest.NewServer(t, "base")
 	dir := t.TempDir()
-	controller := process{name: "controllerd", log: filepath.Join(dir, "log"), args: []string{
-		"unshare", "--net", "--", "sh", "-c", `
-ip link set lo up
-ip link add slbr0 type bridge
-ip address add 10.213.0.1/24 dev slbr0
-ip link set slbr0 up
-exec "$0" "$@"`,
-		filepath.Join(bin, "controllerd"), "dev", "--data-dir", filepath.Join(dir, "site"), "--listen", "127.0.0.1:17070",
+	s := &site{T: t, dir: dir, bin: bin, server: &lxdDaemon{inside: newNetwork(t)}}
+	s.controller = s.process("controllerd", "dev", "--data-dir", filepath.Join(dir, "site"), "--listen", "127.0.0.1:17070",
 		"--provider", "lxd", "--lxd-socket", strings.TrimPrefix(fake.Address, "unix://"), "--lxd-agent", filepath.Join(bin, "provisionerd"),
-		"--lxd-bridge", "slbr0",
-	}}
-	controller.begin(t)
-	s := &site{T: t, dir: dir, bin: bin, controller: controller}
-	t.Cleanup(func() { s.controller.end(syscall.SIGTERM); s.dump() })
-	slipway := func(args ...string) (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", s.controller.cmd.Process.Pid), filepath.Join(bin, "slipway")}, args...)...)
-		cmd.Env = append(os.Environ(), "SLIPWAY_DATA="+filepath.Join(dir, "site", "client"))
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	for _, args := range [][]string{
-		{"model-config", "lxd-image=base", "lxd-cloud-init=false"}, {"add-machine"},
-	} {
-		var out string
-		s.until("slipway "+strings.Join(args, " "), func() bool {
-			var err error
-			out, err = slipway(args...)
-			return err == nil
-		})
-		t.Logf("slipway %s: %s", strings.Join(args, " "), out)
-	}
+		"--lxd-bridge", "slbr0")
+	s.controller.Start()
+	t.Cleanup(s.controller.End)
+	s.persist("model-config", "lxd-image=base", "lxd-cloud-init=false")
+	s.persist("add-machine")
 	s.until("a container is there", func() bool {
 		for _, c := range fake.Containers() {
 			if c.Status != "Running" {
@@ -85,7 +57,7 @@ exec "$0" "$@"`,
 	if err := os.WriteFile(filepath.Join(dir, "site", "client", "controllers.yaml"), changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := slipway("machines"); err != nil {
+	if out, err := s.try("machines"); err != nil {
 		t.Errorf("over the bridge's address: %v %s", err, out)
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/slipway-project/slipway/environs/lxd/rest"
 )
 
-// TestContainerOnAMachine has a machine's own agent provision a container. The
-// machine's LXD server is the one that the machine itself runs on, whose socket is
-// handed in: a server inside of the machine would need an image with LXD, and
-// its containers would be the same.
+// TestContainerOnAMachine has a machine's own agent provision a container on the
+// LXD server that the machine itself runs on, whose socket is handed in. It works
+// where containers in containers are refused; TestContainersInsideAMachine has those.
 func TestContainerOnAMachine(t *testing.T) {
 	s := newSite(t)
 	host := s.add()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/environs/userdata"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // daemon is the LXD that all tests of this package share.
@@ -56,6 +57,7 @@ func longForm(t *testing.T) {
 // lxdDaemon is a daemon with a state folder of its own.
 type lxdDaemon struct {
 	dir      string
+	inside   []string // what it is run with, such as nsenter; nil means nothing
 	cmd      *exec.Cmd
 	done     chan struct{}
 	projects atomic.Int32
@@ -67,6 +69,28 @@ func newDaemon() (*lxdDaemon, error) {
 		return nil, err
 	}
 	return &lxdDaemon{dir: dir}, os.Chmod(dir, 0o711) // containers' root must get through
+}
+
+// another starts a daemon that ends with the test, run with what is inside.
+func another(t *testing.T, inside []string) *lxdDaemon {
+	t.Helper()
+	d, err := newDaemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.inside = inside
+	t.Cleanup(func() {
+		if err := d.clean(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err = d.start(); err == nil {
+		err = d.prepare()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func (d *lxdDaemon) state() string   { return filepath.Join(d.dir, "state") }
@@ -84,7 +108,8 @@ func (d *lxdDaemon) start() error {
 		return err
 	}
 	defer log.Close()
-	d.cmd = exec.Command("lxd", "--group", "root")
+	line := append(slices.Clone(d.inside), "lxd", "--group", "root")
+	d.cmd = exec.Command(line[0], line[1:]...)
 	d.cmd.Env, d.cmd.Stdout, d.cmd.Stderr = d.env(), log, log
 	if err := d.cmd.Start(); err != nil {
 		return err
@@ -94,9 +119,9 @@ func (d *lxdDaemon) start() error {
 		_ = d.cmd.Wait() // it ends by our signal
 		close(d.done)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "lxd", "waitready", "--timeout", fmt.Sprint(int(patience/time.Second)))
+	cmd := exec.CommandContext(ctx, "lxd", "waitready", "--timeout", fmt.Sprint(int(harness.Patience/time.Second)))
 	cmd.Env = d.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("lxd waitready: %v %s", err, out)
@@ -112,7 +137,7 @@ func (d *lxdDaemon) kill(s syscall.Signal) {
 
 // lxc runs the command-line client.
 func (d *lxdDaemon) lxc(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "lxc", args...)
 	cmd.Env = append(d.env(), "HOME="+d.dir)
@@ -215,7 +240,7 @@ func (d *lxdDaemon) image(name, agent string) (string, error) {
 	}
 	for name, content := range map[string]string{
 		"bin/busybox": string(program), "bin/agent": agentScript, "etc/inittab": inittab,
-		"../metadata.yaml": "architecture: x86_64\ncreation_date: 1700000000\nproperties:\n  os: busybox\n  release: \"1\"\n",
+		"../metadata.yaml": metadata("busybox"),
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o755); err != nil {
 			return "", err
@@ -232,6 +257,11 @@ func (d *lxdDaemon) image(name, agent string) (string, error) {
 		return "", fmt.Errorf("tar: %v %s", err, out)
 	}
 	return image, nil
+}
+
+// metadata is what LXD has to know of an image of some system.
+func metadata(system string) string {
+	return "architecture: x86_64\ncreation_date: 1700000000\nproperties:\n  os: " + system + "\n  release: \"1\"\n"
 }
 
 // project makes an LXD project, which has containers of its own. It ends with

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/environs/lxd"
 	"github.com/slipway-project/slipway/environs/providertest"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/internal/testport"
 	"github.com/slipway-project/slipway/internal/tlsfiles"
 )
@@ -47,7 +48,7 @@ func open(t *testing.T, hosts map[string]string, attrs map[string]any) environs.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
 		if all, err := e.AllInstances(ctx); err == nil && len(all) > 0 {
 			if err := e.Destroy(ctx); err != nil {
@@ -122,21 +123,7 @@ func TestHTTPSWithCertificates(t *testing.T) {
 // silent, nothing is started, as a machine may run there, and what is on the other
 // can be removed.
 func TestTwoDaemonsAreZones(t *testing.T) {
-	other, err := newDaemon()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := other.clean(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err = other.start(); err == nil {
-		err = other.prepare()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := another(t, nil)
 	e := open(t, map[string]string{"a": daemon.address(), "b": other.address()}, nil)
 	zones := map[string][]instance.ID{}
 	for i := range 4 {

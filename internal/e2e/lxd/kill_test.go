@@ -48,12 +48,12 @@ var phases = map[string]func(s *site, id string) bool{
 // The programs, each with what kills it and, if need be, starts it again.
 var victims = map[string]func(s *site, id string){
 	"controllerd": func(s *site, _ string) {
-		s.controller.end(syscall.SIGKILL)
-		s.controller.begin(s.T)
+		s.controller.Kill()
+		s.controller.Start()
 	},
 	"worker": func(s *site, _ string) {
-		s.worker.end(syscall.SIGKILL)
-		s.worker.begin(s.T)
+		s.worker.Kill()
+		s.worker.Start()
 	},
 	"agent": func(s *site, id string) {
 		// It may not have been started yet, or have ended: its init sees to it.

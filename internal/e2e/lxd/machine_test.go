@@ -3,11 +3,11 @@
 package lxd_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/slipway-project/slipway/environs/lxd/rest"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 const agentFile = "/var/lib/slipway/agent.yaml"
@@ -73,12 +73,8 @@ func checkSecrets(s *site, id, name string) {
 		"what the operator sees":       s.slipway("show-machine", id, "--format", "json"),
 		"what all the operator's sees": s.slipway("status", "--format", "json"),
 	}
-	for _, p := range []process{s.controller, s.worker} {
-		log, err := os.ReadFile(p.log)
-		if err != nil {
-			s.Error(err)
-		}
-		seen["the log of "+p.name] = string(log)
+	for _, p := range []*harness.Process{s.controller, s.worker} {
+		seen["the log of "+p.Name()] = p.Printed()
 	}
 	for where, content := range seen {
 		if strings.Contains(content, password) {

@@ -13,89 +13,43 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/lxd/rest"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/internal/testport"
 )
 
-// patience is how long anything may take on a machine that is busy.
-const patience = 3 * time.Minute
-
-// programs builds ours, statically, once for all tests, and returns the folder
-// that they are in.
+// programs builds ours, once for all tests, and returns the folder that they are
+// in.
 var programs = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(daemon.dir, "bin")
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir+"/",
-		"github.com/slipway-project/slipway/cmd/controllerd",
-		"github.com/slipway-project/slipway/cmd/provisionerd",
-		"github.com/slipway-project/slipway/cmd/slipway")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %v\n%s", err, out)
-	}
-	return dir, nil
+	return dir, harness.Build(dir, "controllerd", "provisionerd", "slipway")
 })
 
-// process is one of ours that runs.
-type process struct {
-	name string
-	args []string
-	log  string // path of its log
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-// begin starts the process, again or for the first time.
-func (p *process) begin(t *testing.T) {
-	t.Helper()
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p.cmd = exec.Command(p.args[0], p.args[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	p.done = done
-	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait() // it ends by our signal
-		close(done)
-	}(p.cmd)
-}
-
-// end ends the process with a signal.
-func (p *process) end(s syscall.Signal) {
-	if p.cmd == nil {
-		return
-	}
-	_ = p.cmd.Process.Signal(s) // it may have ended
-	<-p.done
-}
-
-// site is a controller, a worker, and a model on the LXD daemon.
+// site is a controller, a worker, and a model on an LXD daemon.
 type site struct {
 	*testing.T
+	server             *lxdDaemon
 	dir, bin, project  string
 	lxd                *rest.Client // for the project
-	controller, worker process
+	controller, worker *harness.Process
 }
 
 // newSite starts a controller and a worker that has a static agent to give, and
 // has the model "default" use a project of its own.
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newStaticSite(t, daemon) }
+
+// newStaticSite is newSite on some daemon.
+func newStaticSite(t *testing.T, server *lxdDaemon) *site {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newSiteWith(t, "--lxd-agent", filepath.Join(bin, "provisionerd"))
+	return newSiteOn(t, server, "--lxd-agent", filepath.Join(bin, "provisionerd"))
 }
 
 // newReadySite is newSite with machines of the image "ready", which holds the
@@ -120,61 +74,50 @@ var importReady = sync.OnceValue(func() error {
 })
 
 // newSiteWith is newSite with other flags for the worker.
-func newSiteWith(t *testing.T, flags ...string) *site {
+func newSiteWith(t *testing.T, flags ...string) *site { return newSiteOn(t, daemon, flags...) }
+
+// newSiteOn is newSiteWith on some daemon, and with all programs where that is.
+func newSiteOn(t *testing.T, server *lxdDaemon, flags ...string) *site {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	address := testport.Free(t, 1)[0] // LXD is told where the API is, and not told anew
-	s := &site{T: t, dir: dir, bin: bin, project: daemon.project(t)}
-	if s.lxd, err = rest.New(rest.Config{Address: daemon.address(), Project: s.project}); err != nil {
+	s := &site{T: t, server: server, dir: t.TempDir(), bin: bin, project: server.project(t)}
+	if s.lxd, err = rest.New(rest.Config{Address: server.address(), Project: s.project}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.lxd.CloseIdle)
-	data := filepath.Join(dir, "site")
-	s.controller = process{name: "controllerd", log: filepath.Join(dir, "controllerd.log"), args: []string{
-		filepath.Join(bin, "controllerd"), "run", "--data-dir", data,
-	}}
-	s.worker = process{name: "provisionerd", log: filepath.Join(dir, "provisionerd.log"), args: []string{
-		filepath.Join(bin, "provisionerd"), "model", "--agent-file", filepath.Join(data, "agents", "machine-0.yaml"),
-		"--lxd-socket", strings.TrimPrefix(daemon.address(), "unix://"),
-	}}
-	s.worker.args = append(s.worker.args, flags...)
-	if out, err := exec.Command(filepath.Join(bin, "controllerd"), "bootstrap", "--data-dir", data, "--listen", address, "--provider", "lxd").CombinedOutput(); err != nil {
-		t.Fatalf("bootstrap: %v\n%s", err, out)
-	}
-	s.controller.begin(t)
-	t.Cleanup(func() { s.end(); s.dump() })
+	data := filepath.Join(s.dir, "site")
+	harness.Run(t, nil, filepath.Join(bin, "controllerd"), "bootstrap", "--data-dir", data, "--listen", address, "--provider", "lxd")
+	s.controller = s.process("controllerd", "run", "--data-dir", data)
+	s.worker = s.process("provisionerd", append([]string{
+		"model", "--agent-file", filepath.Join(data, "agents", "machine-0.yaml"),
+		"--lxd-socket", strings.TrimPrefix(server.address(), "unix://"),
+	}, flags...)...)
+	s.controller.Start()
+	t.Cleanup(s.controller.End) // in good order: what is done with LXD is done to its end
 	s.until("the controller answers", func() bool { _, err := s.try("machines"); return err == nil })
 	s.slipway("model-config", "lxd-image=base", "lxd-cloud-init=false", "lxd-project="+s.project, "provisioner-retry-delay=250ms")
-	s.worker.begin(t)
+	s.worker.Start()
+	t.Cleanup(s.worker.End)
 	return s
 }
 
-// end ends our processes.
-func (s *site) end() {
-	s.worker.end(syscall.SIGTERM)
-	s.controller.end(syscall.SIGTERM)
-}
-
-// dump shows what the processes said, if the test failed.
-func (s *site) dump() {
-	if !s.Failed() {
-		return
-	}
-	for _, p := range []process{s.controller, s.worker} {
-		text, _ := os.ReadFile(p.log)
-		s.Logf("%s said at last:\n%s", p.name, text[max(0, len(text)-20000):])
-	}
+// process returns one of our programs, which does not run yet.
+func (s *site) process(program string, args ...string) *harness.Process {
+	s.Helper()
+	return harness.New(s.T, harness.Config{Program: filepath.Join(s.bin, program), Inside: s.server.inside, Args: func() []string { return args }})
 }
 
 // try runs the operator's command.
 func (s *site) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "slipway"), args...)
+	line := append(slices.Clone(s.server.inside), filepath.Join(s.bin, "slipway"))
+	line = append(line, args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "SLIPWAY_DATA="+filepath.Join(s.dir, "site", "client"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -214,22 +157,13 @@ func (s *site) persist(args ...string) string {
 // until waits for something that nothing tells of.
 func (s *site) until(what string, true func() bool) {
 	s.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !true() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.Fatalf("%s: not within %v", what, patience)
-		}
-	}
+	harness.Eventually(s.T, what, true)
 }
 
 // waitFor waits until machines are in a condition.
 func (s *site) waitFor(condition string, ids ...string) {
 	s.Helper()
-	args := append([]string{"wait", "--for", condition, "--timeout", patience.String()}, ids...)
+	args := append([]string{"wait", "--for", condition, "--timeout", harness.Patience.String()}, ids...)
 	s.persist(args...)
 }
 
@@ -269,5 +203,5 @@ func (s *site) exec(id string, command ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return daemon.lxc(append([]string{"exec", "--project", s.project, name, "--"}, command...)...)
+	return s.server.lxc(append([]string{"exec", "--project", s.project, name, "--"}, command...)...)
 }
