@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // everyCall is a behaviour in which each kind of call fails at a rate.
@@ -85,18 +86,18 @@ func TestContainersUnderFaults(t *testing.T) {
 	hosts := s.add(3)
 	living := slices.Clone(hosts)
 	for range soak(2) {
-		for _, p := range []*process{s.controller, s.workers[0], s.rack} {
+		for _, p := range []*harness.Process{s.controller, s.workers[0], s.rack} {
 			var fresh []string
 			for _, host := range hosts {
 				fresh = append(fresh, s.addInside(host, 2)...)
 			}
 			fresh = append(fresh, s.addInside(fresh[0], 1)...)
 			<-time.After(time.Duration(dice.IntN(1500)) * time.Millisecond)
-			p.kill()
+			p.Kill()
 			if p == s.workers[0] {
-				p.start()
+				p.Start()
 			} else {
-				p.serve()
+				p.Serve()
 			}
 			living = append(living, fresh...)
 			doomed := fresh[2 : 2+dice.IntN(len(fresh)-3)] // not those that the inner one is in
@@ -115,18 +116,18 @@ func TestContainersUnderFaults(t *testing.T) {
 // disturb does something bad to one process.
 func (s *site) disturb(dice *rand.Rand) {
 	s.t.Helper()
-	all := append([]*process{s.controller, s.rack}, s.workers...)
+	all := append([]*harness.Process{s.controller, s.rack}, s.workers...)
 	p := all[dice.IntN(len(all))]
 	if dice.IntN(3) == 0 {
-		p.pause(time.Duration(dice.IntN(3000)) * time.Millisecond)
+		p.Pause(time.Duration(dice.IntN(3000)) * time.Millisecond)
 		return
 	}
-	p.kill()
+	p.Kill()
 	<-time.After(time.Duration(dice.IntN(500)) * time.Millisecond)
 	if p == s.controller || p == s.rack {
-		p.serve()
+		p.Serve()
 	} else {
-		p.start()
+		p.Start()
 	}
 }
 

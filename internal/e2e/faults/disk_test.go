@@ -15,6 +15,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -23,7 +24,7 @@ import (
 type disk struct {
 	t      testing.TB
 	path   string
-	holder *process
+	holder *harness.Process
 }
 
 // newDisk mounts a file system of so many megabytes.
@@ -34,20 +35,19 @@ func newDisk(t testing.TB, megabytes int) *disk {
 		t.Fatal(err)
 	}
 	script := fmt.Sprintf("mount -t tmpfs -o size=%dm,mode=700 tmpfs %s && echo ready there && exec sleep 3600", megabytes, d.path)
-	d.holder = &process{t: t, name: "disk", absolute: "unshare", args: func() []string { return []string{"-m", "sh", "-c", script} }}
-	t.Cleanup(d.holder.kill)
-	d.holder.serve()
+	d.holder = harness.New(t, harness.Config{Name: "disk", Program: "unshare", Args: func() []string { return []string{"-m", "sh", "-c", script} }})
+	d.holder.Serve()
 	return d
 }
 
 // inside is how to run a program that sees the disk.
 func (d *disk) inside() []string {
-	return []string{"nsenter", "-t", fmt.Sprint(d.holder.cmd.Process.Pid), "-m", "--"}
+	return []string{"nsenter", "-t", fmt.Sprint(d.holder.Pid()), "-m", "--"}
 }
 
 // outside is where the disk is seen by everybody else.
 func (d *disk) outside(path string) string {
-	return filepath.Join(fmt.Sprintf("/proc/%d/root", d.holder.cmd.Process.Pid), path)
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", d.holder.Pid()), path)
 }
 
 // fill takes all the room there is, and returns what gives it back.
@@ -96,12 +96,12 @@ func TestFullDisk(t *testing.T) {
 			t.Error("no status while the disk is full")
 		}
 		if killed {
-			s.controller.kill()
+			s.controller.Kill()
 		}
 		<-time.After(2 * time.Second) // in which workers and agents try, and fail
 		free()
 		if killed {
-			s.controller.serve()
+			s.controller.Serve()
 		}
 		s.settled(living...)
 	}
@@ -112,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 func (s *site) addUntilRefused(ids *[]string) string {
 	s.t.Helper()
 	said := ""
-	eventually(s.t, "a machine is refused", func() bool {
+	harness.Eventually(s.t, "a machine is refused", func() bool {
 		results, err := s.client().AddMachines(context.Background(), params.AddMachineParams{Jobs: []string{"JobHostUnits"}})
 		if err == nil {
 			err = results[0].Err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/params"
 )
 
@@ -29,7 +30,7 @@ type kills struct {
 	*site
 	living    []string          // that should live in the end
 	instances map[string]string // of machines that were settled, by machine
-	frozen    []*process
+	frozen    []*harness.Process
 	pace      time.Duration // factor of the times in which a phase has to be caught; at least 1
 }
 
@@ -129,18 +130,18 @@ func (k *kills) unwanted(n int) []string {
 }
 
 // freeze holds processes up.
-func (k *kills) freeze(all ...*process) {
+func (k *kills) freeze(all ...*harness.Process) {
 	for _, p := range all {
-		p.signal(syscall.SIGSTOP)
+		p.Signal(syscall.SIGSTOP)
 		k.frozen = append(k.frozen, p)
 	}
 }
 
 // thaw lets all that is frozen go on, but for one process.
-func (k *kills) thaw(dead *process) {
+func (k *kills) thaw(dead *harness.Process) {
 	for _, p := range k.frozen {
 		if p != dead {
-			p.signal(syscall.SIGCONT)
+			p.Signal(syscall.SIGCONT)
 		}
 	}
 	k.frozen = nil
@@ -196,9 +197,9 @@ func (k *kills) reached(what string, ids []string, there func(m params.MachineSt
 }
 
 // holder returns the worker that has the lease.
-func (k *kills) holder() *process {
+func (k *kills) holder() *harness.Process {
 	for _, w := range k.workers {
-		said := w.out.String()
+		said := w.Printed()
 		if i := strings.LastIndex(said, "is held, epoch"); i >= 0 && i > strings.LastIndex(said, "waiting until the worker") {
 			return w
 		}
@@ -231,14 +232,14 @@ func TestKilledAtEveryPhase(t *testing.T) {
 		for _, p := range phases {
 			for _, target := range targets {
 				machines[p.name] += k.bring(p)
-				victim := map[string]*process{"controller": k.controller, "worker": k.holder(), "rack": k.rack}[target]
-				victim.kill()
+				victim := map[string]*harness.Process{"controller": k.controller, "worker": k.holder(), "rack": k.rack}[target]
+				victim.Kill()
 				hits[p.name]++
 				k.thaw(victim)
-				if victim.name == "controller" || victim.name == "rack" {
-					victim.serve()
+				if victim.Name() == "controller" || victim.Name() == "rack" {
+					victim.Serve()
 				} else {
-					victim.start()
+					victim.Start()
 				}
 				k.behave(simulated.Behaviour{})
 				began := time.Now()

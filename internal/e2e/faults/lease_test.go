@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // delay returns a distribution that is always the same time.
@@ -22,12 +23,12 @@ func delay(t testing.TB, d time.Duration) simulated.Distribution {
 }
 
 // holds reports how often a worker has got the lease.
-func holds(w *process) int { return strings.Count(w.out.String(), "is held, epoch") }
+func holds(w *harness.Process) int { return strings.Count(w.Printed(), "is held, epoch") }
 
 // active returns the worker that has the lease, and the other one.
-func (s *site) active() (has, other *process) {
+func (s *site) active() (has, other *harness.Process) {
 	s.t.Helper()
-	eventually(s.t, "a worker has the lease", func() bool { return holds(s.workers[0])+holds(s.workers[1]) > 0 })
+	harness.Eventually(s.t, "a worker has the lease", func() bool { return holds(s.workers[0])+holds(s.workers[1]) > 0 })
 	if holds(s.workers[0]) > 0 {
 		return s.workers[0], s.workers[1]
 	}
@@ -41,7 +42,7 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 	has, other := s.active()
 	for range soak(1) {
 		before := holds(other)
-		has.kill()
+		has.Kill()
 		killed := time.Now()
 		more := s.add(1)
 		s.started(more...)
@@ -50,13 +51,13 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 		if took > 30*time.Second { // three times what is promised: these tests also run beside other work
 			t.Errorf("it took %v until a machine was started, want 10 s", took)
 		}
-		eventually(t, "the heir says that it has the lease", func() bool { return holds(other) > before })
+		harness.Eventually(t, "the heir says that it has the lease", func() bool { return holds(other) > before })
 		if holds(other) != before+1 {
 			t.Errorf("the lease was taken %d times by the heir, want once", holds(other)-before)
 		}
-		since := len(has.out.String())
-		has.start()
-		has.says("waiting until the worker that has it is gone", since)
+		since := len(has.Printed())
+		has.Start()
+		has.Says("waiting until the worker that has it is gone", since)
 		ids = append(ids, more...)
 		s.settled(ids...)
 		has, other = other, has
@@ -75,20 +76,20 @@ func TestPausedWorkersChangeNothing(t *testing.T) {
 	living := []string{"0"}
 	for range soak(4) {
 		has, other := s.workers[0], s.workers[1]
-		if strings.LastIndex(has.out.String(), "is held, epoch") < strings.LastIndex(has.out.String(), "waiting until") || holds(has) == 0 {
+		if strings.LastIndex(has.Printed(), "is held, epoch") < strings.LastIndex(has.Printed(), "waiting until") || holds(has) == 0 {
 			has, other = other, has
 		}
-		since, mine := len(other.out.String()), len(has.out.String())
+		since, mine := len(other.Printed()), len(has.Printed())
 		ids := s.add(3)
 		at := time.Duration(dice.IntN(700)) * time.Millisecond
 		<-time.After(at)
-		has.signal(syscall.SIGSTOP)
-		other.says("is held, epoch", since)
+		has.Signal(syscall.SIGSTOP)
+		other.Says("is held, epoch", since)
 		s.started(ids...)
 		s.remove(false, ids[0])
 		s.gone(ids[0])
-		has.signal(syscall.SIGCONT)
-		has.says("waiting until the worker that has it is gone", mine)
+		has.Signal(syscall.SIGCONT)
+		has.Says("waiting until the worker that has it is gone", mine)
 		living = append(living, ids[1:]...)
 		t.Logf("paused %v after the machines were asked for", at)
 		s.settled(living...)

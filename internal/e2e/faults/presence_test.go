@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // show waits until machines have a status, and returns how long that took.
 func (s *site) show(want, message string, ids ...string) time.Duration {
 	s.t.Helper()
 	start := time.Now()
-	eventually(s.t, fmt.Sprintf("machines %v are shown as %s", ids, want), func() bool {
+	harness.Eventually(s.t, fmt.Sprintf("machines %v are shown as %s", ids, want), func() bool {
 		all := s.status()
 		for _, id := range ids {
 			if a := all[id].AgentStatus; a.Status != want || a.Info != message {
@@ -38,7 +39,7 @@ func TestSilentAgentsAreShownAsDown(t *testing.T) {
 	slow := simulated.Behaviour{Delays: map[simulated.Call]simulated.Distribution{simulated.CallBoot: delay(t, time.Hour)}}
 	s.behave(slow)
 	pending := s.add(1)
-	eventually(t, "machine 2 has an instance", func() bool { return len(s.instances()[pending[0]]) == 1 })
+	harness.Eventually(t, "machine 2 has an instance", func() bool { return len(s.instances()[pending[0]]) == 1 })
 	down := func(how string) {
 		took := s.show("down", "agent is not communicating with the server", ids...)
 		t.Logf("%s agents were shown as down after %.1f s", how, took.Seconds())
@@ -47,15 +48,15 @@ func TestSilentAgentsAreShownAsDown(t *testing.T) {
 		}
 		s.show("pending", "", pending...)
 	}
-	s.rack.signal(syscall.SIGSTOP)
+	s.rack.Signal(syscall.SIGSTOP)
 	down("silent")
-	s.rack.signal(syscall.SIGCONT)
+	s.rack.Signal(syscall.SIGCONT)
 	took := s.show("started", "", ids...)
 	t.Logf("they were back after %.1f s", took.Seconds())
 	s.behave(simulated.Behaviour{})
-	s.rack.kill()
+	s.rack.Kill()
 	down("dead")
-	s.rack.serve()
+	s.rack.Serve()
 	s.settled(append(ids, pending...)...)
 	if _, err := s.client().FullStatus(context.Background()); err != nil {
 		t.Error(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 )
 
 // everStarted returns how often an instance was started for each machine, as the
@@ -51,10 +52,10 @@ func TestControllerRestarts(t *testing.T) {
 	}})
 	ids := s.add(n)
 	for i, how := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGTERM} {
-		eventually(t, "some machines have an instance", func() bool { return len(s.instances()) > i*n/3 })
-		s.controller.signal(how)
-		<-s.controller.done
-		s.controller.serve()
+		harness.Eventually(t, "some machines have an instance", func() bool { return len(s.instances()) > i*n/3 })
+		s.controller.Signal(how)
+		<-s.controller.Done()
+		s.controller.Serve()
 	}
 	s.settled(ids...)
 	starts := s.everStarted()

@@ -8,11 +8,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,31 +22,14 @@ import (
 	"github.com/slipway-project/slipway/api/modelworkers"
 	"github.com/slipway-project/slipway/environs"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/params"
 )
 
-// programs is the folder that the programs are built into.
+// programs is the folder of the programs, made once.
 var programs string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "faults")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	programs = dir
-	for _, p := range []string{"controllerd", "provisionerd"} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, p), "github.com/slipway-project/slipway/cmd/"+p)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot build %s: %v\n%s", p, err, out)
-			return 1
-		}
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(harness.Main(m, &programs, "controllerd", "provisionerd")) }
 
 // soak returns n times what SOAK says; SOAK=1 and no SOAK mean n.
 func soak(n int) int {
@@ -74,9 +55,9 @@ type site struct {
 	t          testing.TB
 	dir        string
 	dataDir    string // of the controller, as this process sees it
-	controller *process
-	rack       *process
-	workers    []*process
+	controller *harness.Process
+	rack       *harness.Process
+	workers    []*harness.Process
 	addr       string // of the controller
 	rackAddr   string
 	model      string // UUID of the default model
@@ -95,8 +76,7 @@ type siteConfig struct {
 	settings  map[string]any
 }
 
-// newSite starts a site. On a failure of the test it prints the end of what its
-// processes said.
+// newSite starts a site.
 func newSite(t testing.TB, c siteConfig) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir()}
@@ -107,17 +87,19 @@ func newSite(t testing.TB, c siteConfig) *site {
 		dataDir, inside = filepath.Join(c.disk.path, "site"), c.disk.inside()
 		s.dataDir = c.disk.outside(dataDir)
 	}
-	t.Cleanup(s.stop)
+	t.Cleanup(func() {
+		if s.conn != nil {
+			_ = s.conn.Close() // its end is known
+		}
+	})
 	s.startRack(c.behaviour)
 	line := append(slices.Clone(inside), filepath.Join(programs, "controllerd"), "bootstrap", "--data-dir", dataDir, "--listen", "127.0.0.1:0")
-	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("bootstrap: %v\n%s", err, out)
-	}
+	harness.Run(t, nil, line[0], line[1:]...)
 	s.addr = "127.0.0.1:0"
-	s.controller = &process{t: t, name: "controller", program: "controllerd", inside: inside, args: func() []string {
+	s.controller = harness.New(t, harness.Config{Name: "controller", Program: filepath.Join(programs, "controllerd"), Inside: inside, Args: func() []string {
 		return []string{"run", "--data-dir", dataDir, "--listen", s.addr}
-	}}
-	s.addr = s.controller.serve()
+	}})
+	s.addr = s.controller.Serve()
 	s.connect()
 	s.configure(c.settings)
 	for i := range max(1, c.workers) {
@@ -129,29 +111,11 @@ func newSite(t testing.TB, c siteConfig) *site {
 		if c.lease != 0 {
 			args = append(args, "--lease", c.lease.String())
 		}
-		w := &process{t: t, name: fmt.Sprintf("worker %d", i), program: "provisionerd", args: func() []string { return args }}
-		w.start()
+		w := harness.New(t, harness.Config{Name: fmt.Sprintf("worker %d", i), Program: filepath.Join(programs, "provisionerd"), Args: func() []string { return args }})
+		w.Start()
 		s.workers = append(s.workers, w)
 	}
 	return s
-}
-
-// stop ends all processes.
-func (s *site) stop() {
-	all := append([]*process{s.controller, s.rack}, s.workers...)
-	for _, p := range all {
-		if p == nil {
-			continue
-		}
-		p.kill()
-		if s.t.Failed() {
-			lines := strings.Split(p.out.String(), "\n")
-			fmt.Printf("--- %s\n%s\n", p.name, strings.Join(lines[max(0, len(lines)-80):], "\n"))
-		}
-	}
-	if s.conn != nil {
-		_ = s.conn.Close() // its end is known
-	}
 }
 
 // startRack starts the rack, with a behaviour that it keeps.
@@ -162,10 +126,10 @@ func (s *site) startRack(b simulated.Behaviour) {
 		s.t.Fatal(err)
 	}
 	s.rackAddr = "127.0.0.1:0"
-	s.rack = &process{t: s.t, name: "rack", program: "provisionerd", args: func() []string {
+	s.rack = harness.New(s.t, harness.Config{Name: "rack", Program: filepath.Join(programs, "provisionerd"), Args: func() []string {
 		return []string{"simrack", "--data-dir", dir, "--listen", s.rackAddr}
-	}}
-	s.rackAddr = s.rack.serve()
+	}})
+	s.rackAddr = s.rack.Serve()
 	if s.machine, err = simulated.Dial(simulated.DialConfig{URL: "http://" + s.rackAddr, Token: token}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -201,7 +165,7 @@ func (s *site) info(model string) api.Info {
 func (s *site) connect() {
 	s.t.Helper()
 	info := s.info("default")
-	eventually(s.t, "logged in", func() bool {
+	harness.Eventually(s.t, "logged in", func() bool {
 		conn, err := api.Open(context.Background(), info, api.DialOptions{Timeout: 5 * time.Second})
 		s.conn = conn
 		return err == nil
@@ -343,7 +307,7 @@ func (s *site) instances() map[string][]environs.Instance {
 // started waits until machines have started.
 func (s *site) started(ids ...string) {
 	s.t.Helper()
-	eventually(s.t, fmt.Sprintf("machines %v have started", ids), func() bool {
+	harness.Eventually(s.t, fmt.Sprintf("machines %v have started", ids), func() bool {
 		all := s.status()
 		return !slices.ContainsFunc(ids, func(id string) bool { return all[id].AgentStatus.Status != "started" })
 	})
@@ -352,7 +316,7 @@ func (s *site) started(ids ...string) {
 // gone waits until machines are gone.
 func (s *site) gone(ids ...string) {
 	s.t.Helper()
-	eventually(s.t, fmt.Sprintf("machines %v are gone", ids), func() bool {
+	harness.Eventually(s.t, fmt.Sprintf("machines %v are gone", ids), func() bool {
 		all := s.status()
 		return all != nil && !slices.ContainsFunc(ids, func(id string) bool { _, there := all[id]; return there })
 	})
@@ -374,7 +338,7 @@ func (s *site) settledBut(but []string, living ...string) {
 			s.t.Errorf("at the end: %s", wrong)
 		}
 	}()
-	eventually(s.t, fmt.Sprintf("settled with %d machines", len(living)), func() bool {
+	harness.Eventually(s.t, fmt.Sprintf("settled with %d machines", len(living)), func() bool {
 		wrong = s.wrong(but, living)
 		return wrong == ""
 	})

@@ -22,7 +22,7 @@ func TestProcess(t *testing.T) {
 		}
 		p.Says("two", since)
 		p.Pause(time.Millisecond)
-		if p.Ended() {
+		if p.Pid() <= 0 || p.Ended() {
 			t.Fatal("it has ended by itself")
 		}
 		if n == 0 {

@@ -138,6 +138,9 @@ func (p *Process) Ended() bool {
 	}
 }
 
+// Pid returns the process id of the latest life.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Done is closed when the latest life has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
