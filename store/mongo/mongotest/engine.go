@@ -9,21 +9,17 @@ import (
 	"github.com/slipway-project/slipway/store/mongo/bson"
 )
 
-const (
-	// window is how many commits back a snapshot outside a transaction may lie.
-	window = 256
-	// transactionLifetime is how long a transaction may hold what it has
-	// written; transactionLifetimeLimitSeconds of MongoDB.
-	transactionLifetime = 60 * time.Second
-)
+// window is how many commits back a snapshot outside a transaction may lie.
+const window = 256
 
 // engine is the memory of the replica set: documents in versions, transactions
 // on them, and the log of operations.
 type engine struct {
 	mu       sync.Mutex
 	freed    sync.Cond // a transaction has ended
-	seq      int64     // of the latest commit
-	base     int64     // makes a cluster time out of a sequence number
+	lifetime time.Duration
+	seq      int64 // of the latest commit
+	base     int64 // makes a cluster time out of a sequence number
 	colls    map[string]*collection
 	txns     map[*txn]bool
 	sessions map[string]*session
@@ -71,10 +67,11 @@ type write struct {
 	ver  version
 }
 
-func newEngine(history int) *engine {
+func newEngine(history int, lifetime time.Duration) *engine {
 	e := &engine{
-		base:  time.Now().Unix() << 32,
-		colls: map[string]*collection{}, txns: map[*txn]bool{}, sessions: map[string]*session{},
+		base:     time.Now().Unix() << 32,
+		lifetime: lifetime,
+		colls:    map[string]*collection{}, txns: map[*txn]bool{}, sessions: map[string]*session{},
 	}
 	e.freed.L = &e.mu
 	e.log.init(history)
@@ -165,7 +162,7 @@ var errWait = failf(0, "wait for a transaction")
 
 // claim makes r writable for t, nil meaning a writer outside transactions.
 func (e *engine) claim(r *record, t *txn) *cmdError {
-	if r.owner != nil && r.owner != t && time.Since(r.owner.begun) > transactionLifetime {
+	if r.owner != nil && r.owner != t && time.Since(r.owner.begun) > e.lifetime {
 		e.abort(r.owner)
 	}
 	switch {

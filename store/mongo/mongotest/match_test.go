@@ -5,6 +5,7 @@ package mongotest
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/slipway-project/slipway/store/mongo/bson"
 )
@@ -113,7 +114,7 @@ func TestProjections(t *testing.T) {
 }
 
 func TestVersionsAreForgotten(t *testing.T) {
-	e := newEngine(100)
+	e := newEngine(100, time.Minute)
 	c := e.coll("db.c", true)
 	r := c.record("busy")
 	for i := range int32(3000) {

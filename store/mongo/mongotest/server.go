@@ -31,6 +31,10 @@ type Config struct {
 	WireVersion int               // the greatest that it announces; 0 means 21 (MongoDB 7.0)
 	History     int               // changes that are kept for change streams; 0 means 20,000
 
+	// TransactionLifetime is how long a transaction may hold what it has written, also
+	// when its client is gone; transactionLifetimeLimitSeconds of MongoDB. 0 means a minute.
+	TransactionLifetime time.Duration
+
 	Standalone  bool // is no member of a replica set
 	Uninitiated bool // is to become one, but was never initiated
 
@@ -71,12 +75,15 @@ func Start(config Config) (*Server, error) {
 	if config.WireVersion == 0 {
 		config.WireVersion = 21
 	}
+	if config.TransactionLifetime == 0 {
+		config.TransactionLifetime = time.Minute
+	}
 	if config.History == 0 {
 		config.History = 20_000
 	}
 	s := &Server{
 		config:  config,
-		engine:  newEngine(config.History),
+		engine:  newEngine(config.History, config.TransactionLifetime),
 		started: time.Now(),
 		conns:   map[*conn]bool{},
 		cursors: map[int64]*cursor{},
