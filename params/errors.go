@@ -73,12 +73,13 @@ const (
 	CodeStorageAttached      = "storage is attached"
 	CodeDeadlineExceeded     = "deadline exceeded"
 	CodeNotYetAvailableRetry = "not yet available; try again later"
+	CodeNotValid             = "not valid"
 )
 
 // codes is the one table of error kinds and their codes, read in both
 // directions. Where an error is of several kinds the first row that fits
-// counts, so special kinds come before general ones. Kinds that are not here,
-// such as errors.NotValid, have the empty code.
+// counts, so special kinds come before general ones. Kinds that are not here have the
+// empty code.
 var codes = [...]struct {
 	kind error
 	code string
@@ -113,6 +114,18 @@ var codes = [...]struct {
 	{errors.NotFound, CodeNotFound},
 }
 
+// laterCodes continues the table with kinds to which clients of the 2.0 protocol expect
+// the empty code: only facades that are additions of this project send these codes, and
+// every client reads them.
+var laterCodes = [...]struct {
+	kind error
+	code string
+}{
+	{kind.HasContainers, CodeHostingContainers},
+	{errors.Timeout, CodeDeadlineExceeded},
+	{errors.NotValid, CodeNotValid},
+}
+
 // CodeOf returns the code under which err goes over the wire: its own, if it
 // has an ErrorCode method, else that of its kind; empty if it has neither.
 func CodeOf(err error) string {
@@ -139,6 +152,11 @@ func KindOf(code string) error {
 			return row.kind
 		}
 	}
+	for _, row := range laterCodes {
+		if row.code == code {
+			return row.kind
+		}
+	}
 	return nil
 }
 
@@ -152,6 +170,22 @@ func ErrorOf(err error) *Error {
 	var inner *Error
 	if errors.As(err, &inner) {
 		wire.Info = inner.Info
+	}
+	return wire
+}
+
+// OwnErrorOf is ErrorOf for facades that are additions of this project: there, kinds have
+// a code for which the protocol of 2.0 has none, such as errors.NotValid.
+func OwnErrorOf(err error) *Error {
+	wire := ErrorOf(err)
+	if wire == nil || wire.Code != "" {
+		return wire
+	}
+	for _, row := range laterCodes {
+		if errors.Is(err, row.kind) {
+			wire.Code = row.code
+			break
+		}
 	}
 	return wire
 }

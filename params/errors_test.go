@@ -2,6 +2,9 @@ package params_test
 
 import (
 	stderrors "errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"testing"
 
 	"github.com/juju/errors"
@@ -69,20 +72,84 @@ func TestInfoSurvivesAnnotation(t *testing.T) {
 	}
 }
 
+// kinds are all kinds of error that there are: those of juju/errors and those of core/kind,
+// by their names there.
+func kinds() map[string]errors.ConstError {
+	return map[string]errors.ConstError{
+		"Timeout": errors.Timeout, "NotFound": errors.NotFound, "UserNotFound": errors.UserNotFound, "Unauthorized": errors.Unauthorized,
+		"NotImplemented": errors.NotImplemented, "AlreadyExists": errors.AlreadyExists, "NotSupported": errors.NotSupported,
+		"NotValid": errors.NotValid, "NotProvisioned": errors.NotProvisioned, "NotAssigned": errors.NotAssigned,
+		"BadRequest": errors.BadRequest, "MethodNotAllowed": errors.MethodNotAllowed, "Forbidden": errors.Forbidden,
+		"QuotaLimitExceeded": errors.QuotaLimitExceeded, "NotYetAvailable": errors.NotYetAvailable,
+
+		"ActionBlocked": kind.ActionBlocked, "Contention": kind.Contention, "Dead": kind.Dead, "HasAttachedStorage": kind.HasAttachedStorage,
+		"HasAssignedUnits": kind.HasAssignedUnits, "HasContainers": kind.HasContainers, "HasHostedModels": kind.HasHostedModels,
+		"LeaseDenied": kind.LeaseDenied, "LoginExpired": kind.LoginExpired, "ModelNotFound": kind.ModelNotFound, "NoAddress": kind.NoAddress,
+		"NoCredentials": kind.NoCredentials, "Retry": kind.Retry, "Stopped": kind.Stopped, "TryAgain": kind.TryAgain,
+		"UpgradeInProgress": kind.UpgradeInProgress,
+	}
+}
+
+// Every kind goes from state to the client and is the same there: over a facade of our own in
+// any case, and over those of the 2.0 protocol unless clients of it expect no code.
+//
 // Cases: mixins/ErrorCodes
-func TestTheTableIsOneToOne(t *testing.T) {
-	for _, code := range []string{params.CodeNotFound, params.CodeUserNotFound, params.CodeModelNotFound, params.CodeUnauthorized,
-		params.CodeDead, params.CodeStopped, params.CodeExcessiveContention, params.CodeHasAssignedUnits, params.CodeNotProvisioned,
-		params.CodeTryAgain, params.CodeNotImplemented, params.CodeAlreadyExists, params.CodeUpgradeInProgress,
-		params.CodeOperationBlocked, params.CodeLeaseClaimDenied, params.CodeNotSupported, params.CodeBadRequest,
-		params.CodeForbidden, params.CodeQuotaLimitExceeded, params.CodeRetry, params.CodeLoginExpired, params.CodeNoCreds} {
-		k := params.KindOf(code)
-		if k == nil {
-			t.Errorf("code %q has no kind", code)
+func TestEveryKindSurvivesTheWire(t *testing.T) {
+	noCode := map[string]bool{"NotValid": true, "HasContainers": true, "Timeout": true}
+	byCode := map[string]string{}
+	for name, k := range kinds() {
+		err := errors.Annotate(errors.WithType(errors.New("it is so"), k), "cannot do it")
+		own := errors.Annotate(params.OwnErrorOf(err), "cannot call")
+		if !errors.Is(own, k) {
+			t.Errorf("%s over a facade of our own is not of its kind any more", name)
+		}
+		wire := params.ErrorOf(err)
+		if wire.Message != "cannot do it: it is so" || wire.Message != params.OwnErrorOf(err).Message {
+			t.Errorf("%s has the text %q", name, wire.Message)
+		}
+		if known := errors.Is(wire, k); known == noCode[name] || known != (wire.Code != "") {
+			t.Errorf("%s has the code %q in the protocol of 2.0", name, wire.Code)
+		}
+		code := params.OwnErrorOf(err).Code
+		if other, taken := byCode[code]; taken {
+			t.Errorf("%s and %s share the code %q", name, other, code)
+		}
+		byCode[code] = name
+		for other, o := range kinds() { // what was said of it, it is, and nothing else
+			if special := other == "NotFound" && (name == "UserNotFound" || name == "ModelNotFound"); errors.Is(own, o) != (other == name || special) {
+				t.Errorf("%s is also %s", name, other)
+			}
+		}
+	}
+	if params.OwnErrorOf(nil) != nil {
+		t.Error("no error is one")
+	}
+	if got := params.OwnErrorOf(errors.New("boom")); got.Code != "" {
+		t.Errorf("an error of no kind has the code %q", got.Code)
+	}
+}
+
+// A kind that is added to core/kind is added to the test above.
+func TestNoKindIsForgotten(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../core/kind/kind.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, n := kinds(), 0
+	for _, d := range file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
 			continue
 		}
-		if back := params.CodeOf(k); back != code {
-			t.Errorf("CodeOf(KindOf(%q)) = %q", code, back)
+		for _, s := range g.Specs {
+			for _, name := range s.(*ast.ValueSpec).Names {
+				if n++; known[name.Name] == "" {
+					t.Errorf("kind.%s is in no test", name.Name)
+				}
+			}
 		}
+	}
+	if n == 0 {
+		t.Error("no kinds were found")
 	}
 }

@@ -68,7 +68,10 @@ func (c *Client) List(ctx context.Context, names ...string) ([]api.Result[params
 	})
 }
 
-// Add adds hosts and returns their names.
+// Add adds hosts and returns their names. An error satisfies errors.NotValid for a host that
+// cannot be one as it is described, errors.NotSupported for a BMC of an unknown type,
+// errors.AlreadyExists if its name, BMC or MAC address is another's, and errors.NotFound for an
+// unknown model to reserve it for.
 func (c *Client) Add(ctx context.Context, hosts ...params.AddHost) ([]api.Result[string], error) {
 	var r params.AddHostResults
 	if err := c.call(ctx, "Add", params.AddHosts{Hosts: hosts}, &r); err != nil {

@@ -66,6 +66,16 @@ func TestAnAnswerWithoutAHostIsAnError(t *testing.T) {
 	}
 }
 
+// What is wrong with a host is of the same kind for who adds it as it was for the site.
+func TestAnErrorIsOfItsKind(t *testing.T) {
+	for code, kind := range map[string]errors.ConstError{"not valid": errors.NotValid, "already exists": errors.AlreadyExists, "not supported": errors.NotSupported} {
+		tr := &apitest.Transcript{Replies: map[string]string{"Hosts.Add": `{"results":[{"error":{"message":"it is so","code":"` + code + `"}}]}`}}
+		if got, err := hosts.New(tr).Add(t.Context(), params.AddHost{}); err != nil || !errors.Is(got[0].Err, kind) {
+			t.Errorf("Add = %+v, %v, want %v", got, err, kind)
+		}
+	}
+}
+
 func TestAnAnswerWithoutAResultIsAnError(t *testing.T) {
 	tr := &apitest.Transcript{Replies: map[string]string{"Hosts.Data": `{"results":[{}]}`, "Hosts.Allocate": `{"results":[{}]}`}}
 	c := hosts.New(tr)

@@ -22,3 +22,7 @@ var (
 
 // ServerError returns err as it goes over the wire, nil for nil.
 func ServerError(err error) *params.Error { return params.ErrorOf(err) }
+
+// OwnError is ServerError for facades that are additions of this project: more kinds have
+// a code there; see params.OwnErrorOf.
+func OwnError(err error) *params.Error { return params.OwnErrorOf(err) }

@@ -45,6 +45,6 @@ func atOnce[T any](args []T, name func(T) string, do func(i int, arg T)) {
 // eachAtOnce is each for many at a time.
 func eachAtOnce[T any](args []T, name func(T) string, do func(T) error) params.ErrorResults {
 	results := make([]params.ErrorResult, len(args))
-	atOnce(args, name, func(i int, a T) { results[i].Error = common.ServerError(do(a)) })
+	atOnce(args, name, func(i int, a T) { results[i].Error = common.OwnError(do(a)) })
 	return params.ErrorResults{Results: results}
 }

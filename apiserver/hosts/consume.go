@@ -27,7 +27,7 @@ func (h *Hosts) Allocate(ctx context.Context, args params.AllocateHosts) (params
 	for i, a := range args.Machines {
 		w, err := want(a)
 		if err != nil {
-			results[i].Error = common.ServerError(err)
+			results[i].Error = common.OwnError(err)
 			continue
 		}
 		wants, places = append(wants, w), append(places, i)
@@ -38,7 +38,7 @@ func (h *Hosts) Allocate(ctx context.Context, args params.AllocateHosts) (params
 			c, err = consumed(g.Host)
 		}
 		if err != nil {
-			results[places[n]].Error = common.ServerError(err)
+			results[places[n]].Error = common.OwnError(err)
 			continue
 		}
 		c.Existed = g.Existed

@@ -68,7 +68,7 @@ func result(h host.Host, err error) params.HostResult {
 			r.Result = &p
 		}
 	}
-	r.Error = common.ServerError(err)
+	r.Error = common.OwnError(err)
 	return r
 }
 
@@ -98,7 +98,7 @@ func (h *Hosts) Add(ctx context.Context, args params.AddHosts) (params.AddHostRe
 	atOnce(args.Hosts, func(a params.AddHost) string { return a.Name }, func(i int, a params.AddHost) {
 		name, err := h.add(ctx, a)
 		if err != nil {
-			results[i].Error = common.ServerError(err)
+			results[i].Error = common.OwnError(err)
 			return
 		}
 		results[i].Name = name
@@ -151,7 +151,7 @@ func (h *Hosts) Do(ctx context.Context, args params.HostActions) (params.ErrorRe
 func each[T any](args []T, do func(T) error) params.ErrorResults {
 	results := make([]params.ErrorResult, len(args))
 	for i, a := range args {
-		results[i].Error = common.ServerError(do(a))
+		results[i].Error = common.OwnError(do(a))
 	}
 	return params.ErrorResults{Results: results}
 }

@@ -88,6 +88,30 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// Whoever adds a host can tell what was wrong with it.
+func TestWhatIsWrongWithAHostHasAKind(t *testing.T) {
+	site, _ := statetest.OpenMemory(t)
+	s := open(t, site.Management, facadetest.Superuser)
+	for what, c := range map[string]struct {
+		spoil func(*params.AddHost)
+		kind  errors.ConstError
+	}{
+		"a bad name":        {func(a *params.AddHost) { a.Name = "A b" }, errors.NotValid},
+		"no spec":           {func(a *params.AddHost) { a.Spec = json.RawMessage(`[]`) }, errors.NotValid},
+		"half credentials":  {func(a *params.AddHost) { a.Credentials.Password = "" }, errors.NotValid},
+		"an unknown scheme": {func(a *params.AddHost) { a.Spec = json.RawMessage(`{"bmc":{"address":"gopher://h"}}`) }, errors.NotSupported},
+		"an unknown model":  {func(a *params.AddHost) { a.ReserveFor = "4711" }, errors.NotFound},
+	} {
+		a := simulated("a")
+		a.Credentials = params.HostCredentials{Username: "root", Password: "calvin"}
+		c.spoil(&a)
+		r, err := s.Add(ctx, params.AddHosts{Hosts: []params.AddHost{a}})
+		if err != nil || r.Results[0].Error == nil || !errors.Is(r.Results[0].Error, c.kind) {
+			t.Errorf("%s: %+v, %v, want %v", what, r.Results, err, c.kind)
+		}
+	}
+}
+
 func TestManyHostsInOneCall(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
 	s, m := open(t, site.Management, facadetest.Superuser), manager(t, site)
@@ -185,7 +209,7 @@ func TestAHostFromItsAdditionToItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facadetest.Equal(t, "Do", facadetest.Texts(done.Results), "", "", `action "dance" not valid`)
+	facadetest.Equal(t, "Do", facadetest.Texts(done.Results), "", "", `action "dance" not valid [not valid]`)
 	if r, err := m.Forget(ctx, params.HostNames{Names: []string{"a"}}); err != nil || r.Results[0].Error != nil {
 		t.Errorf("Forget = %+v, %v", r, err)
 	}

@@ -59,7 +59,7 @@ func (h *Hosts) Data(ctx context.Context, args params.HostNames) (params.HostDat
 	for i, name := range args.Names {
 		d, err := h.hosts.Data(ctx, name)
 		if err != nil {
-			results[i].Error = common.ServerError(err)
+			results[i].Error = common.OwnError(err)
 			continue
 		}
 		results[i].Result = &params.HostData{UserData: params.Secret(d.UserData), NetworkData: params.Secret(d.NetworkData)}

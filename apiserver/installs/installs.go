@@ -112,7 +112,7 @@ func (i *Installs) Start(ctx context.Context, args params.InstallOrders) (params
 			if errors.Is(err, errors.NotValid) { // the code tells the caller that another try is in vain
 				err = errors.WithType(err, errors.BadRequest)
 			}
-			results[n].Error = common.ServerError(err)
+			results[n].Error = common.OwnError(err)
 			continue
 		}
 		results[n].Result = &s
@@ -152,7 +152,7 @@ func (i *Installs) start(ctx context.Context, a params.InstallOrder) (params.Ins
 func each[T any](args []T, do func(T) error) params.ErrorResults {
 	results := make([]params.ErrorResult, len(args))
 	for n, a := range args {
-		results[n].Error = common.ServerError(do(a))
+		results[n].Error = common.OwnError(do(a))
 	}
 	return params.ErrorResults{Results: results}
 }
@@ -206,7 +206,7 @@ func (i *Installs) Show(ctx context.Context, args params.HostNames) (params.Inst
 		if err == nil {
 			results[n].Result, err = report(one)
 		}
-		results[n].Error = common.ServerError(err)
+		results[n].Error = common.OwnError(err)
 	}
 	return params.InstallReportResults{Results: results}, nil
 }

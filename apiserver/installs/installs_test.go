@@ -168,7 +168,7 @@ func TestAnOrderFromStartToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facadetest.Equal(t, "Mark", facadetest.Texts(marked.Results), "", "", `mark "x" not valid`)
+	facadetest.Equal(t, "Mark", facadetest.Texts(marked.Results), "", "", `mark "x" not valid [not valid]`)
 	w.boots(first)
 	renewed, err := w.manager.Renew(ctx, params.InstallRenewals{Renewals: []params.InstallRenewal{{Host: w.uid, Number: 1, Reason: "silent"}, {Host: "other", Number: 1}}})
 	if err != nil {

@@ -69,7 +69,7 @@ func (m *ModelWorkers) AddWorkers(ctx context.Context, args params.AddWorkers) (
 	for i, w := range args.Workers {
 		identity, err := m.add(ctx, w.Name)
 		if err != nil {
-			results[i].Error = common.ServerError(err)
+			results[i].Error = common.OwnError(err)
 			continue
 		}
 		results[i].Result = identity
@@ -104,7 +104,7 @@ func (m *ModelWorkers) RemoveWorkers(ctx context.Context, args params.RemoveWork
 	for i, name := range args.Names {
 		t, err := m.backend.RemoveWorker(ctx, name)
 		if err != nil {
-			results[i].Error = common.ServerError(err)
+			results[i].Error = common.OwnError(err)
 			continue
 		}
 		m.conn.Sessions.DropAgent(m.backend.ControllerModelUUID(), t)
