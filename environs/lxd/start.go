@@ -2,6 +2,7 @@ package lxd
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -227,21 +228,21 @@ func (e *Environ) resume(ctx context.Context, s settings, f found, p environs.St
 
 // explainStart is explain for a container that could not be made or started.
 func explainStart(h *host, err error) error {
-	if full(err) {
-		return errors.WithType(h.explain(err), environs.ErrZone)
+	switch {
+	case says(err, "no space left", "out of disk space", "disk quota exceeded"):
+		err = errors.Annotate(err, "there is no room for the container: make some in its storage pool, or have "+ProfilesKey+" name another")
+	case !says(err, "cannot allocate memory"):
+		return h.explain(err)
 	}
-	return h.explain(err)
+	return errors.WithType(h.explain(err), environs.ErrZone)
 }
 
-// full reports whether LXD failed for want of room. It tells by its text alone.
-func full(err error) bool {
+// says reports whether LXD failed for a reason that one of some texts, in small
+// letters, tells: what it lacks shows in its text alone.
+func says(err error, texts ...string) bool {
 	if err == nil || errors.Is(err, rest.ErrUnreachable) {
 		return false
 	}
-	for _, text := range []string{"no space left", "disk quota exceeded", "cannot allocate memory"} {
-		if strings.Contains(strings.ToLower(err.Error()), text) {
-			return true
-		}
-	}
-	return false
+	said := strings.ToLower(err.Error())
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
 }
