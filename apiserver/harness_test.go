@@ -100,6 +100,7 @@ func (s *site) serve(change ...func(*apiserver.Config)) {
 	}
 	cfg := apiserver.Config{
 		Controller: s.Controller, Listen: "127.0.0.1:0", Certificate: files.Certificate, CACert: files.AuthorityPEM(),
+		LoginTimeout: time.Hour, PingTimeout: time.Hour, // a busy machine may take minutes for a test
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+	"github.com/juju/errors"
 
 	"github.com/slipway-project/slipway/core/access"
 	"github.com/slipway-project/slipway/core/container"
@@ -152,7 +153,12 @@ func (s *site) agentsAnswers(t *testing.T, m method, n int) []string {
 // that does not fail, about an entity. What is wrong with the parameters does not
 // count: such a caller was let in.
 func (s *site) answer(c *rpc.Client, m method, about string) string {
-	code := codeOf(callOnce(c, m.Request))
+	err := callOnce(c, m.Request)
+	var answered *rpc.Error
+	if err != nil && !errors.As(err, &answered) {
+		s.t.Fatalf("%s.%s was not answered: %v", m.Type, m.Method, err)
+	}
+	code := codeOf(err)
 	if code != "" || about == "" {
 		return brief(code)
 	}

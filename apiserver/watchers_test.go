@@ -135,6 +135,7 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 			t.Fatalf("change %d: %q, want %q alone", i, told.Changes, m.Id())
 		}
 	}
+	s.Users().Watch().Kill() // which waits until all have been told what one of them was
 	var told params.StringsWatchResult
 	next(t, c, "StringsWatcher", slow.StringsWatcherID, &told)
 	seen := make(map[string]bool)
