@@ -235,7 +235,7 @@ func TestFollow(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Follow = %v", err)
 	}
-	s.err = errors.New("boom")
+	s.fail(errors.New("boom"))
 	if err := e.(environs.Follower).Follow(t.Context(), func([]environs.Instance) {}); err == nil {
 		t.Error("Follow goes on though it cannot")
 	}

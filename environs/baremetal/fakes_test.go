@@ -79,6 +79,13 @@ func (s *site) vanish(name string) {
 	s.changed(name)
 }
 
+// fail has the calls that can fail do so from now on.
+func (s *site) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
 func (s *site) changed(name string) {
 	for _, w := range s.watchers {
 		w.ch <- []string{name, "another-models"}
@@ -174,6 +181,8 @@ func (p pool) WatchConsumed(context.Context) (watcher.StringsWatcher, error) {
 }
 
 func (p pool) Zones(context.Context) ([]params.HostZone, error) {
+	p.site.mu.Lock()
+	defer p.site.mu.Unlock()
 	return []params.HostZone{{Name: "z1", Free: true}, {Name: "z2"}}, p.site.err
 }
 

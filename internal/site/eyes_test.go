@@ -69,7 +69,7 @@ func open(t *testing.T, dir site.Dir, o site.Options) *served {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(known.Controller.CACert))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
-	return &served{Site: s, dir: dir, known: known, http: &http.Client{Transport: transport, Timeout: 20 * time.Second}}
+	return &served{Site: s, dir: dir, known: known, http: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
 // get asks for a page.

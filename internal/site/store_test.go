@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-project/slipway/environs/all"
 	"github.com/slipway-project/slipway/internal/site"
+	"github.com/slipway-project/slipway/internal/testport"
 	"github.com/slipway-project/slipway/store/mongo/mongotest"
 )
 
@@ -90,8 +91,7 @@ func TestStoresAreRefusedInOneLine(t *testing.T) {
 	_, alone := double(t, mongotest.Config{Standalone: true})
 	_, old := double(t, mongotest.Config{WireVersion: 7})
 	_, guarded := double(t, mongotest.Config{Users: map[string]string{"slipway": "s3cret"}})
-	gone, unreachable := double(t, mongotest.Config{})
-	_ = gone.Close() // there is nothing at its address now
+	unreachable := "mongodb://" + testport.Refusing(t) + "/slipway?replicaSet=rs0"
 	wrong := write(t, "wrong", "slipway:guess\n")
 	for _, c := range []struct {
 		name  string

@@ -37,6 +37,13 @@ func (l *links) note(format string, args ...any) error {
 	return nil
 }
 
+// done returns what was done so far.
+func (l *links) done() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.log, ";")
+}
+
 func (l *links) Ports() ([]netup.Port, error)  { return l.ports, nil }
 func (l *links) Up(name string, mtu int) error { return l.note("up %s %d", name, mtu) }
 func (l *links) Make(v netup.Virtual) error {
@@ -128,7 +135,7 @@ func TestSetup(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := strings.Join(l.log, ";")
+				got := l.done()
 				if a := "dhcp eth1;dhcp eth0"; strings.Contains(got, a) { // asked at once
 					got = strings.Replace(got, a, "dhcp eth0;dhcp eth1", 1)
 				}

@@ -99,7 +99,7 @@ func TestWhatDoesNotWork(t *testing.T) {
 		{name: "other architecture", content: pack(t, programName, foreign), says: "its program is for the architecture EM_MIPS"},
 		{name: "other version", claims: "2.0.7", says: "its program says that it is version 2.0.7"},
 		{name: "crashes", behaves: "crash", says: "it ended (exit status 2) before it had logged in: panic: something is nil"},
-		{name: "never logs in", behaves: "hang", deadline: 2 * time.Second, says: "it did not log in within 2s: trying again: permission denied"},
+		{name: "never logs in", behaves: "hang", deadline: 10 * time.Second, says: "it did not log in within 10s: trying again: permission denied"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,7 +164,9 @@ func TestGoingBackHasToBeAskedFor(t *testing.T) {
 	if p, err := a.consider(s); err != nil || p != (problem{}) || s.count() != 0 {
 		t.Fatalf("an older version: %+v, %v, %d fetches", p, err, s.count())
 	}
+	s.mu.Lock()
 	s.desired.Downgrade = true
+	s.mu.Unlock()
 	if _, err := a.consider(s); !errors.Is(err, worker.ErrRestart) {
 		t.Fatal(err)
 	}

@@ -117,6 +117,20 @@ func (s *server) requests() []wire.Msg {
 	return append([]wire.Msg(nil), s.seen...)
 }
 
+// handshakes returns what clients have asked at first, and requestIDs the ids of what they
+// have asked since.
+func (s *server) handshakes() []bson.Raw {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]bson.Raw(nil), s.first...)
+}
+
+func (s *server) requestIDs() []uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]uint32(nil), s.ids...)
+}
+
 // last returns the latest request as values.
 func (s *server) last() bson.D {
 	s.t.Helper()

@@ -66,7 +66,7 @@ func TestHandshakeOfEveryWireVersion(t *testing.T) {
 		if n, _ := got.Get("maxWireVersion"); n != v {
 			t.Errorf("ismaster says wire version %v, want %d", n, v)
 		}
-		first, err := bson.Unmarshal(s.first[0])
+		first, err := bson.Unmarshal(s.handshakes()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,8 +270,8 @@ func TestRequestIDsAreOurOwn(t *testing.T) {
 	for _, id := range []uint32{900, 7, 900} {
 		run(t, nc, id, 0, bson.Build().Int32("ping", 1).End())
 	}
-	if want := []uint32{1, 2, 3}; !reflect.DeepEqual(s.ids, want) {
-		t.Errorf("request ids %v, want %v", s.ids, want)
+	if got, want := s.requestIDs(), []uint32{1, 2, 3}; !reflect.DeepEqual(got, want) {
+		t.Errorf("request ids %v, want %v", got, want)
 	}
 	for _, m := range s.requests() {
 		if m.MoreToCome {
