@@ -1,0 +1,218 @@
+//go:build e2e
+
+package hosts_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/slipway-project/slipway/api/client"
+	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
+	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
+	"github.com/slipway-project/slipway/params"
+)
+
+// inspectAgain has hosts that rest inspected once more.
+func (r *run) inspectAgain() {
+	for name, v := range r.list() {
+		if v.record.Status.Provisioning.State == metal3v1alpha1.StateReady {
+			r.do(name, "inspect")
+		}
+	}
+}
+
+// comeAgain removes and imports hosts with nothing wrong.
+func (r *run) comeAgain() {
+	r.Helper()
+	var numbers []int
+	var names []string
+	for n, f := range r.fates {
+		if f.kind == "" && len(names) < 40 {
+			numbers, names = append(numbers, n), append(names, hostName(n))
+			r.do(hostName(n), "remove")
+		}
+	}
+	r.gone("hosts that are to come again are gone", names)
+	r.imported(numbers...)
+}
+
+// install puts a machine on every host that can have one.
+func (r *run) install() {
+	r.Helper()
+	wanted := maps.Clone(r.resting)
+	adding := map[string][]string{}
+	for n, f := range r.fates {
+		if len(f.used.states) == 0 {
+			continue
+		}
+		model := "default"
+		if f.kind == wrongImage {
+			model = "other"
+		}
+		adding[model] = append(adding[model], hostName(n))
+		wanted[hostName(n)] = f.used
+	}
+	for model, names := range adding {
+		var add []params.AddMachineParams
+		for _, name := range names {
+			add = append(add, params.AddMachineParams{Jobs: []string{"JobHostUnits"}, Placement: &params.Placement{Scope: r.uuids[model], Directive: "host=" + name}})
+		}
+		added, err := client.New(r.conns[model]).AddMachines(r.Context(), add...)
+		r.must(err)
+		for i, a := range added {
+			r.must(a.Err)
+			r.machines[names[i]] = machine{model, a.Value}
+		}
+	}
+	r.killIn(metal3v1alpha1.StateProvisioning, 20, nil)
+	r.killIn(metal3v1alpha1.StateProvisioned, 20, nil)
+	r.settle("all machines are installed, or shown to fail", wanted)
+	r.until("the agents of all machines that can have started", func(started map[machine]string) bool {
+		for n, f := range r.fates {
+			if m, ok := r.machines[hostName(n)]; ok && f.used.well() && started[m] != "started" {
+				return false
+			}
+		}
+		return true
+	})
+	all := r.list()
+	for n, f := range r.fates {
+		v := all[hostName(n)]
+		if f.kind == "" && slices.ContainsFunc(v.Events, func(e params.HostEvent) bool { return e.Reason == "InstallerRestarted" }) {
+			r.Errorf("%s: its installer was booted twice, though nothing was wrong with it but that the worker died", v.Name)
+		}
+	}
+}
+
+// until looks at the agents of machines until content is true.
+func (r *run) until(what string, content func(map[machine]string) bool) {
+	r.Helper()
+	started := time.Now()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		all := r.statuses()
+		if content(all) {
+			r.tell("%s", what)
+			return
+		}
+		if time.Since(started) > patience {
+			r.Fatalf("SEED=%d: not within %v: %s; they are %v", r.seed, patience, what, all)
+		}
+		<-tick.C
+	}
+}
+
+// statuses returns the statuses of the agents of machines.
+func (r *run) statuses() map[machine]string {
+	r.Helper()
+	out := map[machine]string{}
+	for model, conn := range r.conns {
+		full, err := client.New(conn).FullStatus(r.Context())
+		r.must(err)
+		for id, m := range full.Machines {
+			out[machine{model, id}] = m.AgentStatus.Status
+		}
+	}
+	return out
+}
+
+// wipe removes the machines, and mends what can be.
+func (r *run) wipe() {
+	r.Helper()
+	wanted := maps.Clone(r.resting)
+	ids := map[string]map[bool][]string{"default": {}, "other": {}} // by model, and whether by force
+	for n, f := range r.fates {
+		name := hostName(n)
+		if m, ok := r.machines[name]; ok {
+			force := !f.used.well() // it has no agent that could end
+			ids[m.model][force] = append(ids[m.model][force], m.id)
+		}
+		if len(f.freed.states) > 0 {
+			wanted[name] = f.freed
+		}
+		if f.kind == "media refused" {
+			r.control(n, http.MethodDelete, nil)
+		}
+		if f.kind == "password" {
+			r.must(r.client.SetCredentials(r.Context(), name, params.HostCredentials{Username: "admin", Password: "calvin"}))
+		}
+	}
+	for model, all := range ids {
+		for force, list := range all {
+			r.must(client.New(r.conns[model]).DestroyMachines(r.Context(), force, list...))
+		}
+	}
+	r.killIn(metal3v1alpha1.StateDeprovisioning, 5, nil)
+	r.settle("all hosts are wiped", wanted)
+	r.until("all machines are gone", func(all map[machine]string) bool { return len(all) == 0 })
+}
+
+// leave removes the hosts: first those that nothing helps, one by one, then the others.
+func (r *run) leave() {
+	r.Helper()
+	broken := []string{hostName(odd)}
+	wanted := map[string]want{}
+	for n, f := range r.fates {
+		if len(f.freed.states) == 0 {
+			broken = append(broken, hostName(n))
+		} else {
+			wanted[hostName(n)] = f.freed
+		}
+	}
+	for _, name := range broken {
+		r.run("slipway", "remove-host", name)
+	}
+	r.gone("the broken hosts are gone", broken)
+	r.settle("the others are as they were", wanted)
+	rest := slices.Sorted(maps.Keys(r.list()))
+	// BMCs that do not answer hold a removal up, and only for a while.
+	for n, f := range r.fates {
+		if f.kind == "" && n < many/4 {
+			r.control(n, http.MethodPost, &fakebmc.Fault{Kind: fakebmc.FaultHang, Path: "/Systems"})
+		}
+	}
+	for _, name := range rest {
+		r.do(name, "remove")
+	}
+	r.killIn(metal3v1alpha1.StateDeleting, 5, nil)
+	r.gone("all hosts are gone", rest)
+	if left := slices.Sorted(maps.Keys(r.list())); len(left) > 0 {
+		r.Errorf("left: %s", strings.Join(left, ", "))
+	}
+}
+
+// gone waits until hosts are gone. What fails is tried again at once.
+func (r *run) gone(what string, names []string) {
+	r.Helper()
+	r.eventually(what, func(all map[string]view) (missing []string) {
+		for _, name := range names {
+			v, there := all[name]
+			if !there {
+				continue
+			}
+			missing = append(missing, name)
+			if v.record.Status.ErrorType != metal3v1alpha1.NoError || v.Progress.Faults > 1 {
+				r.again(name)
+			}
+		}
+		return missing
+	})
+	r.tell("%s", what)
+}
+
+// again asks a host to try again, if it was not lately.
+func (r *run) again(name string) {
+	r.Helper()
+	if r.recently(name) {
+		return
+	}
+	if err := r.client.Do(r.Context(), name, "retry"); err != nil && !errors.Is(err, errors.NotFound) {
+		r.Fatal(err)
+	}
+}
