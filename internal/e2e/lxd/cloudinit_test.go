@@ -3,22 +3,11 @@
 package lxd_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/slipway-project/slipway/api/clientstore"
 )
 
 // TestCloudInitMachine boots Debian with systemd and cloud-init. Its agent is
@@ -28,7 +17,7 @@ func TestCloudInitMachine(t *testing.T) {
 	longForm(t)
 	importDebian(t)
 	s := newSiteWith(t)
-	s.uploadAgent("2.0.0-bookworm-amd64")
+	s.uploadAgent("2.0.0-bookworm-amd64", filepath.Join(s.bin, "provisionerd"))
 	s.slipway("model-config", "lxd-image=debian", "lxd-cloud-init=true", "authorized-keys=ssh-ed25519 AAAAkey somebody",
 		"http-proxy=http://127.0.0.1:3128/it's", "enable-os-refresh-update=false", "enable-os-upgrade=false",
 		"cloudinit-userdata=postruncmd: [[touch, /root/after]]")
@@ -122,46 +111,4 @@ func mirror(t *testing.T) string {
 	}
 	t.Fatal("apt knows no mirror")
 	return ""
-}
-
-// uploadAgent puts our agent into the controller as a package for a version.
-func (s *site) uploadAgent(version string) {
-	s.Helper()
-	program, err := os.ReadFile(filepath.Join(s.bin, "provisionerd"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	var pack bytes.Buffer
-	z := gzip.NewWriter(&pack)
-	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: "provisionerd", Mode: 0o755, Size: int64(len(program))}); err != nil {
-		s.Fatal(err)
-	}
-	for _, err := range []error{func() error { _, err := w.Write(program); return err }(), w.Close(), z.Close()} {
-		if err != nil {
-			s.Fatal(err)
-		}
-	}
-	known, err := clientstore.New(filepath.Join(s.dir, "site", "client")).Read()
-	if err != nil {
-		s.Fatal(err)
-	}
-	controller, account := known.Controllers[known.Current], known.Accounts[known.Current]
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(controller.CACert))
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	defer client.CloseIdleConnections()
-	q, err := http.NewRequestWithContext(s.Context(), http.MethodPost, "https://"+controller.APIEndpoints[0]+"/tools?binaryVersion="+version, &pack)
-	if err != nil {
-		s.Fatal(err)
-	}
-	q.SetBasicAuth("user-"+account.User, string(account.Password))
-	r, err := client.Do(q)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer r.Body.Close()
-	if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
-		s.Fatal(fmt.Errorf("uploading the agent: %s %s", r.Status, text))
-	}
 }

@@ -132,8 +132,18 @@ type site struct {
 	disk string // the machine's, as this process sees it
 }
 
-// newSite starts a controller, and a machine with an agent.
-func newSite(t testing.TB, first []byte) *site {
+// What a machine runs, given the command line of its agent: an init that starts the
+// agent whenever it ends, or the agent itself as the first process.
+const (
+	restarting = "while :; do %s & wait $!; done"
+	alone      = "exec unshare --pid --fork --kill-child %s"
+)
+
+// newSite starts a controller, and a machine with an agent that is started again.
+func newSite(t testing.TB, first []byte) *site { return newSiteOf(t, restarting, first) }
+
+// newSiteOf is newSite with another way to run the agent.
+func newSiteOf(t testing.TB, running string, first []byte) *site {
 	t.Helper()
 	dir, s := t.TempDir(), &site{TB: t}
 	controllerd := filepath.Join(dir, "controllerd")
@@ -163,7 +173,7 @@ func newSite(t testing.TB, first []byte) *site {
 	t.Cleanup(func() { _ = s.conn.Close() })
 	// Nothing is ever started there: the test is the provisioner.
 	must(t, modelconfig.New(s.conn).Set(t.Context(), map[string]any{"rack-url": "http://127.0.0.1:1", "rack-token": "none"}))
-	s.boot(s.provision(filepath.Join(data, "agents", "machine-0.yaml")), first)
+	s.boot(s.provision(filepath.Join(data, "agents", "machine-0.yaml")), running, first)
 	return s
 }
 
@@ -203,17 +213,16 @@ func (s *site) provision(worker string) agentfile.File {
 // diskSize is how much room the machine has, in megabytes.
 const diskSize = 400
 
-// boot lays an agent down on a disk of its own, and runs an init that starts it
-// whenever it ends.
-func (s *site) boot(file agentfile.File, first []byte) {
+// boot lays an agent down on a disk of its own, and runs it.
+func (s *site) boot(file agentfile.File, running string, first []byte) {
 	s.Helper()
 	image, disk := s.TempDir(), s.TempDir()
 	must(s, os.MkdirAll(filepath.Join(image, "agent", "current"), 0o755))
 	must(s, os.WriteFile(filepath.Join(image, "agent", "current", "provisionerd"), first, 0o755))
 	must(s, os.WriteFile(filepath.Join(image, "deadline"), []byte("1m"), 0o600))
 	must(s, agentfile.Write(filepath.Join(image, "agent.yaml"), file))
-	script := fmt.Sprintf(`mount -t tmpfs -o size=%dm,mode=700 tmpfs %[2]s && cp -a %[3]s/. %[2]s/ || exit 1
-while :; do %[2]s/agent/current/provisionerd machine --agent-file %[2]s/agent.yaml --upgrade-deadline $(cat %[2]s/deadline) --lxd-socket %[2]s/none & wait $!; done`, diskSize, disk, image)
+	agent := fmt.Sprintf("%[1]s/agent/current/provisionerd machine --agent-file %[1]s/agent.yaml --upgrade-deadline $(cat %[1]s/deadline) --lxd-socket %[1]s/none", disk)
+	script := fmt.Sprintf("mount -t tmpfs -o size=%dm,mode=700 tmpfs %[2]s && cp -a %[3]s/. %[2]s/ || exit 1\n", diskSize, disk, image) + fmt.Sprintf(running, agent)
 	var said output
 	s.init = start(s, &said, "unshare", "-m", "sh", "-c", script)
 	s.disk = fmt.Sprintf("/proc/%d/root%s", s.init.Process.Pid, disk)

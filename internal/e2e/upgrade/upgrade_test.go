@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
@@ -65,6 +66,29 @@ func TestUpgrade(t *testing.T) {
 
 	s.offer("9.9.9001", nil, true)
 	s.runs("9.9.9001")
+}
+
+// An agent that is the first process of its machine, without any init, upgrades in
+// its place, and survives versions that do not work.
+func TestUpgradeOfTheFirstProcess(t *testing.T) {
+	s := newSiteOf(t, alone, agentVersion(t, buildinfo.Version))
+	eventually(t, "the agent is there", func() bool { return s.agent().Status == "started" && s.pid() != 0 })
+	pid := s.pid()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(t, err)
+	if !regexp.MustCompile(`(?m)^NSpid:\t\d+\t1$`).Match(status) {
+		t.Fatalf("the agent is not the first process:\n%s", status)
+	}
+	const version = "9.9.9000"
+	s.offer(version, agentVersion(t, version), false)
+	s.runs(version)
+	s.offer("9.9.9002", build(t, "./testdata/bad", "-X main.version=9.9.9002 -X main.fault=crash"), false)
+	s.says("cannot upgrade to 9.9.9002: it ended (exit status 2)")
+	s.offer(version, nil, true)
+	s.runs(version)
+	if now := s.pid(); now != pid {
+		t.Errorf("the agent is process %d, and was %d", now, pid)
+	}
 }
 
 // TestKilledDuringUpgrades kills the agent at any moment of upgrades. Whatever
