@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/apiserver/below"
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/internal/logfile"
+	"github.com/slipway-project/slipway/internal/patience"
 	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/state"
 )
@@ -236,7 +237,7 @@ func (s *Server) newHTTP() *http.Server {
 		mux.Handle(pattern, handler)
 	}
 	return &http.Server{
-		Handler:           usual.around(mux),
+		Handler:           patience.Usual().Around(mux),
 		ReadHeaderTimeout: 20 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
 	"github.com/slipway-project/slipway/environs/baremetal/fakeinstaller"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/patience"
 	"github.com/slipway-project/slipway/provision/media"
 )
 
@@ -277,7 +278,7 @@ func serve(ctx context.Context, s settings, rack fakebmc.Rack, stdout io.Writer)
 	}
 	first, last := listeners[0].Addr(), listeners[len(listeners)-1].Addr()
 	fmt.Fprintf(stdout, "%d BMCs with %d machines each at %s://%s to %s://%s\n", len(rack), s.config.Systems, scheme, first, scheme, last)
-	server := &http.Server{Handler: rack, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	server := &http.Server{Handler: patience.Usual().Around(rack), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	var t tomb.Tomb
 	for _, l := range listeners {
 		t.Go(func() error {

@@ -86,6 +86,24 @@ func TestManyBMCs(t *testing.T) {
 	}
 }
 
+// Slow answers come piece by piece through what bounds slow clients.
+func TestADrippingBMCDrips(t *testing.T) {
+	url := start(t, "--listen", "127.0.0.1:0")
+	resp, err := http.Post(url+"/fakebmc/faults", "application/json", strings.NewReader(`{"kind": "drip", "times": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp, err = http.Get(url + "/redfish/v1/"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text := make([]byte, len(`{"Name":"A`))
+	if _, err := io.ReadFull(resp.Body, text); err != nil || string(text) != `{"Name":"A` {
+		t.Errorf("answer begins with %q, %v", text, err)
+	}
+}
+
 func TestTheStandInOfTheInstallerIsWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stand-in.efi")
 	if err := run(t.Context(), []string{"--write-installer", file}, io.Discard, io.Discard); err != nil {

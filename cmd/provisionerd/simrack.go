@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-project/slipway/environs/simulated"
 	"github.com/slipway-project/slipway/internal/command"
+	"github.com/slipway-project/slipway/internal/patience"
 	"github.com/slipway-project/slipway/worker/simulatedhost"
 )
 
@@ -74,7 +75,7 @@ func (a *app) simrack(ctx context.Context, o rackOptions) error {
 		return err
 	}
 	defer rack.Close()
-	server := &http.Server{Handler: simulated.NewServer(rack, token), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: patience.Usual().Around(simulated.NewServer(rack, token)), ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve says how it ended
 	defer stop()
 	fmt.Fprintf(a.stdout, "ready %s\n", listener.Addr())

@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"internal/atomicfile":   0,
 	"internal/archive":      0,
 	"internal/command":      1,
+	"internal/patience":     0,
 	"internal/printable":    0,
 	"internal/secret":       0,
 	"internal/hostkey":      1,

@@ -125,11 +125,13 @@ func (f *Fault) strike(b *BMC, w http.ResponseWriter, r *http.Request) {
 	case FaultClose:
 		panic(http.ErrAbortHandler)
 	case FaultDrip:
-		flusher, _ := w.(http.Flusher)
+		control := http.NewResponseController(w)
 		_, _ = io.WriteString(w, `{"Name":"`)
 		for b.stall(r, time.Second) {
 			_, _ = io.WriteString(w, "A")
-			flusher.Flush()
+			if control.Flush() != nil {
+				return
+			}
 		}
 	case FaultIgnore:
 		w.WriteHeader(http.StatusNoContent)

@@ -1,4 +1,6 @@
-package apiserver
+// Package patience keeps HTTP servers from being held up by clients that are slow on
+// purpose.
+package patience
 
 import (
 	"bufio"
@@ -10,31 +12,33 @@ import (
 	"github.com/juju/errors"
 )
 
-// patience bounds how long a request, once its header is there, can hold a connection by
+// Patience bounds how long a request, once its header is there, can hold a connection by
 // being slow. Without it whoever sends a body byte by byte, even to a route that reads none, or
-// takes no answer, holds one for ever. Websockets have limits of their own.
-type patience struct {
-	body   time.Duration // for the body to come, but for what its length adds
-	rate   int64         // bytes of a body that add a second
-	answer time.Duration // for the client to take a piece of the answer
+// takes no answer, holds one for ever. Websockets have limits of their own. No field may be zero.
+type Patience struct {
+	Body   time.Duration // for the body to come, but for what its length adds
+	Rate   int64         // bytes of a body that add a second
+	Answer time.Duration // for the client to take a piece of the answer
 }
 
-// usual is the patience of servers. At the rate nothing is slow but on purpose.
-var usual = patience{body: 30 * time.Second, rate: 8 << 10, answer: 2 * time.Minute}
+// Usual is the patience of servers. At its rate nothing is slow but on purpose.
+func Usual() Patience {
+	return Patience{Body: 30 * time.Second, Rate: 8 << 10, Answer: 2 * time.Minute}
+}
 
 // piece is how much of an answer has to be taken within the time for one, in bytes.
 const piece = 64 << 10
 
-// around returns a handler that serves as next does, to clients that are not too slow.
-func (p patience) around(next http.Handler) http.Handler {
+// Around returns a handler that serves as next does, to clients that are not too slow.
+func (p Patience) Around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		out := &unhurried{ResponseWriter: w, control: c, answer: p.answer}
+		out := &unhurried{ResponseWriter: w, control: c, answer: p.Answer}
 		out.extend()
 		if r.Body != nil && r.Body != http.NoBody {
 			now := time.Now()
-			_ = c.SetReadDeadline(now.Add(p.body)) // a test's recorder has none
-			r.Body = &arriving{ReadCloser: r.Body, control: c, until: now.Add(p.body), rate: p.rate}
+			_ = c.SetReadDeadline(now.Add(p.Body)) // a test's recorder has none
+			r.Body = &arriving{ReadCloser: r.Body, control: c, until: now.Add(p.Body), rate: p.Rate}
 		}
 		next.ServeHTTP(out, r)
 	})

@@ -1,4 +1,4 @@
-package apiserver
+package patience_test
 
 import (
 	"bufio"
@@ -11,15 +11,20 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/slipway-project/slipway/internal/patience"
 )
 
 // hurried is a patience that is at an end soon, for tests that wait for that.
-var hurried = patience{body: 300 * time.Millisecond, rate: 1 << 20, answer: 300 * time.Millisecond}
+var hurried = patience.Patience{Body: 300 * time.Millisecond, Rate: 1 << 20, Answer: 300 * time.Millisecond}
+
+// piece is how much of an answer has its own time.
+const piece = 64 << 10
 
 // serveWith serves a handler, and returns a connection to it.
-func serveWith(t *testing.T, p patience, h http.HandlerFunc) net.Conn {
+func serveWith(t *testing.T, p patience.Patience, h http.HandlerFunc) net.Conn {
 	t.Helper()
-	server := httptest.NewServer(p.around(h))
+	server := httptest.NewServer(p.Around(h))
 	t.Cleanup(server.Close)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -97,7 +102,7 @@ func TestAnAnswerThatNobodyTakesEnds(t *testing.T) {
 // Who is slow, but not on purpose, is served: also with an answer that comes later than a
 // body has time, and with one of several pieces.
 func TestThoseWhoTakeTheirTimeAreServed(t *testing.T) {
-	conn := serveWith(t, patience{body: time.Minute, rate: 1, answer: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	conn := serveWith(t, patience.Patience{Body: time.Minute, Rate: 1, Answer: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "%d %v\n%s", n, err, strings.Repeat("x", 3*piece))
 	})
@@ -127,29 +132,30 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 
 func TestTheTimeForABodyGrowsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		usual := patience.Usual()
 		d := &deadlines{ResponseWriter: httptest.NewRecorder()}
 		began := time.Now()
-		usual.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		usual.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			check := func(what string, got time.Time, want time.Duration) {
 				t.Helper()
 				if got.Sub(began) != want {
 					t.Errorf("%s: until %v after the beginning, want %v", what, got.Sub(began), want)
 				}
 			}
-			check("at first", d.read, usual.body)
-			buf := make([]byte, usual.rate/2)
+			check("at first", d.read, usual.Body)
+			buf := make([]byte, usual.Rate/2)
 			for n, want := range []time.Duration{0, time.Second, time.Second, 2 * time.Second} {
 				if _, err := io.ReadFull(r.Body, buf); err != nil {
 					t.Fatal(err)
 				}
-				check(fmt.Sprintf("after %d halves of a second", n+1), d.read, usual.body+want)
+				check(fmt.Sprintf("after %d halves of a second", n+1), d.read, usual.Body+want)
 			}
 			if n, err := r.Body.Read(buf); n != 0 || err == nil || !d.read.IsZero() {
 				t.Errorf("at the end: %d, %v, until %v, want no deadline", n, err, d.read)
 			}
 			time.Sleep(time.Hour)
 			w.WriteHeader(http.StatusNoContent)
-			check("the answer", d.write, time.Hour+usual.answer)
-		})).ServeHTTP(d, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", int(usual.rate)*2))))
+			check("the answer", d.write, time.Hour+usual.Answer)
+		})).ServeHTTP(d, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", int(usual.Rate)*2))))
 	})
 }
