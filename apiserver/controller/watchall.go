@@ -109,7 +109,10 @@ func (w *modelsWatcher) loop() error {
 func (w *modelsWatcher) follow(uuid string) error {
 	ctx := w.tomb.Context(nil)
 	err := w.tell(ctx, uuid)
-	if err != nil && !errors.Is(err, errors.NotFound) {
+	switch {
+	case !w.tomb.Alive():
+		return tomb.ErrDying // whatever was cut off by that
+	case err != nil && !errors.Is(err, errors.NotFound):
 		return err
 	}
 	// A model that went before anything was told of it is waited for too.
@@ -138,9 +141,6 @@ func (w *modelsWatcher) tell(ctx context.Context, uuid string) error {
 	}()
 	for {
 		deltas, err := d.Next(ctx)
-		if !w.tomb.Alive() {
-			return tomb.ErrDying
-		}
 		if err != nil {
 			return errors.Trace(err)
 		}

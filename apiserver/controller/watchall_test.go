@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/params"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
+	"github.com/slipway-project/slipway/store/storetest"
 )
 
 func TestBlockedModels(t *testing.T) {
@@ -145,4 +146,31 @@ func TestWatchAllModels(t *testing.T) {
 	}
 	conn.Resources.StopAll()
 	goleak.VerifyNone(t, running)
+}
+
+// A watcher that is stopped while it reads ends as one that waits.
+func TestAWatcherIsStoppedWhileItReads(t *testing.T) {
+	site, tap := statetest.OpenMemory(t)
+	conn := facadetest.Connect(t, facadetest.Superuser)
+	c, err := maker.V3(site.Management, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := make(chan struct{}, 100)
+	tap.SetBefore(func(ctx context.Context, c storetest.Call) error {
+		if c.Method != "Get" || c.Keys[0].Collection != "models" {
+			return nil
+		}
+		reads <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	got, err := c.WatchAllModels(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-reads
+	if err := conn.Resources.Stop(got.WatcherID); err != nil {
+		t.Errorf("Stop = %v", err)
+	}
 }

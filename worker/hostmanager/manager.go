@@ -74,7 +74,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{config: c, actors: make(map[string]*actor)}
 	m.queue = newQueue(c.Slots, m.wake)
-	m.tomb.Go(m.loop)
+	m.tomb.Go(m.run)
 	return m, nil
 }
 
@@ -84,6 +84,15 @@ func (m *Manager) Kill() { m.tomb.Kill(nil) }
 // Wait returns when the manager has stopped; ErrNotOwner if another one has taken
 // over.
 func (m *Manager) Wait() error { return m.tomb.Wait() }
+
+// run is loop, but for what comes of being killed.
+func (m *Manager) run() error {
+	err := m.loop()
+	if !m.tomb.Alive() {
+		return tomb.ErrDying // whatever call was cut off by that
+	}
+	return err
+}
 
 // loop hands out records as they change.
 func (m *Manager) loop() error {

@@ -66,7 +66,13 @@ type Follower struct {
 // Follow has the installer use a client, until the Follower ends.
 func (i *Installer) Follow(c Client) *Follower {
 	f := &Follower{i: i}
-	f.tomb.Go(func() error { return f.loop(c) })
+	f.tomb.Go(func() error {
+		err := f.loop(c)
+		if !f.tomb.Alive() {
+			return tomb.ErrDying // whatever call was cut off by that
+		}
+		return err
+	})
 	return f
 }
 

@@ -229,3 +229,26 @@ func TestChangesAreSeenAtOnce(t *testing.T) {
 		t.Errorf("Start with a network that is no JSON = %v", err)
 	}
 }
+
+// hanging is a controller that does not answer how hosts stand.
+type hanging struct {
+	*fake
+	asked chan struct{}
+}
+
+func (h hanging) Status(ctx context.Context, _ []string) ([]params.InstallStatus, error) {
+	close(h.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAFollowerIsStoppedWhileItAsks(t *testing.T) {
+	h := hanging{newFake(), make(chan struct{})}
+	w := installs.New().Follow(h)
+	h.changes <- []string{"a"}
+	<-h.asked
+	w.Kill()
+	if err := w.Wait(); err != nil {
+		t.Errorf("Wait after Kill = %v", err)
+	}
+}

@@ -96,7 +96,7 @@ func New(cfg Config) (*Provisioner, error) {
 		return nil, errors.Trace(err)
 	}
 	p := &Provisioner{cfg: cfg}
-	p.tomb.Go(p.loop)
+	p.tomb.Go(p.run)
 	return p, nil
 }
 
@@ -105,6 +105,15 @@ func (p *Provisioner) Kill() { p.tomb.Kill(nil) }
 
 // Wait returns when the provisioner has stopped: nil after Kill, else why.
 func (p *Provisioner) Wait() error { return p.tomb.Wait() }
+
+// run is loop, but for what comes of being killed.
+func (p *Provisioner) run() error {
+	err := p.loop()
+	if !p.tomb.Alive() {
+		return tomb.ErrDying // whatever call was cut off by that
+	}
+	return err
+}
 
 // loop follows the model's configuration, and has a task do the work once the
 // configuration can be worked with.

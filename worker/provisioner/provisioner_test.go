@@ -237,3 +237,33 @@ func TestConfigValidate(t *testing.T) {
 		t.Errorf("New with half a host = %v, want NotValid", err)
 	}
 }
+
+// hangingAPI is a controller that does not answer what the configuration is.
+type hangingAPI struct {
+	*fakeAPI
+	asked chan struct{}
+}
+
+func (h hangingAPI) ModelConfig(ctx context.Context) (map[string]any, error) {
+	close(h.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAProvisionerIsStoppedWhileItAsks(t *testing.T) {
+	h := hangingAPI{newFakeAPI(), make(chan struct{})}
+	p, err := New(Config{
+		API: h, ModelUUID: modelUUID, ControllerUUID: controllerUUID,
+		Registry: environs.NewRegistry(map[string]environs.Provider{"fake": &fakeProvider{}}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.retryFeed.Kill()
+	defer h.machineFeed.Kill()
+	<-h.asked
+	p.Kill()
+	if err := p.Wait(); err != nil {
+		t.Errorf("Wait after Kill = %v", err)
+	}
+}

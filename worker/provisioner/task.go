@@ -86,7 +86,7 @@ func newTask(cfg taskConfig) *task {
 	if f, ok := cfg.broker.(environs.Follower); ok {
 		t.follow(f)
 	}
-	t.tomb.Go(t.loop)
+	t.tomb.Go(t.run)
 	return t
 }
 
@@ -139,6 +139,15 @@ func (t *task) later(d time.Duration, then func()) {
 		}
 		return then
 	})
+}
+
+// run is loop, but for what comes of being killed.
+func (t *task) run() error {
+	err := t.loop()
+	if !t.tomb.Alive() {
+		return tomb.ErrDying // whatever call was cut off by that
+	}
+	return err
 }
 
 // loop makes all decisions.
