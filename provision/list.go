@@ -32,7 +32,7 @@ func (o *Orchestrator) provisionSteps() []plannedStep {
 		{Step: Step{Name: "wipe-disk", Fn: o.wipeDisk}, Timeout: 12 * time.Hour, Dump: dumpDisks},
 		{Step: Step{Name: "apply-partition-layout", Fn: o.applyLayout}, Timeout: 10 * time.Minute, Skip: unless(c.Layout != nil, "the image brings its partitions"), Dump: dumpTable},
 		{Step: Step{Name: "stream-image", Fn: o.streamImage}, Retries: 3, Timeout: 4 * time.Hour, Dump: dumpTable},
-		{Step: Step{Name: "reread-partitions", Fn: o.rereadPartitions}, Retries: 3, Timeout: time.Minute, Rerun: true, Dump: dumpTable},
+		{Step: Step{Name: "reread-partitions", Fn: o.rereadPartitions}, Retries: 3, Timeout: time.Minute, Rerun: true, Skip: unless(c.Layout == nil, "the kernel read the layout's partitions when they were made"), Dump: dumpTable},
 		{Step: Step{Name: "enable-lvm", Fn: o.enableLVM}, Timeout: time.Minute, Rerun: true, Dump: dumpDisks},
 		{Step: Step{Name: "parse-partitions", Fn: o.parsePartitions}, Timeout: time.Minute, Rerun: true, Dump: dumpTable},
 		{Step: Step{Name: "grow-partition", Fn: o.growPartition}, Timeout: time.Minute, Skip: unless(c.Layout == nil, "the layout gives the sizes"), Dump: dumpTable},

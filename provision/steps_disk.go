@@ -182,11 +182,17 @@ func (o *Orchestrator) findRecordedDisk(context.Context) error {
 	return nil
 }
 
-// applyLayout divides the disk.
+// applyLayout divides the disk. Volumes that a try before this one made are deactivated: the
+// kernel reads no table of a disk that they are on.
 func (o *Orchestrator) applyLayout(ctx context.Context) error {
 	i, err := o.target()
 	if err != nil {
 		return err
+	}
+	if o.cfg.Layout.LVM != nil {
+		if err := o.disk.DisableLVM(ctx); err != nil {
+			return err
+		}
 	}
 	parts, err := o.disk.ApplyLayout(ctx, i.Path, o.cfg.Layout, o.opts.Random)
 	if err != nil {
@@ -240,7 +246,8 @@ func (o *Orchestrator) streamImage(ctx context.Context) error {
 	return nil
 }
 
-// rereadPartitions makes the kernel see what was written.
+// rereadPartitions makes the kernel see what was written. It does not while volumes on the disk
+// are active, as they are when a run goes on after enable-lvm, which then activates them again.
 func (o *Orchestrator) rereadPartitions(ctx context.Context) error {
 	i, err := o.target()
 	if err != nil {
@@ -248,6 +255,11 @@ func (o *Orchestrator) rereadPartitions(ctx context.Context) error {
 	}
 	if slices.Contains(o.facts().Mounts, o.opts.Root) { // what is mounted has been read
 		return nil
+	}
+	if o.facts().LVM {
+		if err := o.disk.DisableLVM(ctx); err != nil {
+			return err
+		}
 	}
 	return o.disk.Reread(ctx, i.Path)
 }

@@ -5,6 +5,7 @@ package provision_test
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/slipway-project/slipway/internal/testlog"
 	"github.com/slipway-project/slipway/provision"
 	"github.com/slipway-project/slipway/provision/config"
+	"github.com/slipway-project/slipway/provision/disk/disktest"
 	"github.com/slipway-project/slipway/provision/image"
 )
 
@@ -123,6 +125,41 @@ func TestTrapNoLVMProgramIsNeededWithoutLVM(t *testing.T) {
 	r.m.Answer("lvm", "", errors.NotFoundf("program lvm"))
 	if err := r.Provision(t.Context()); err != nil {
 		t.Errorf("Provision = %v", err)
+	}
+}
+
+// The kernel reads no partition table of a disk on which volumes are active, as they are when a
+// run goes on after it enabled them.
+func TestTrapARunThatGoesOnDeactivatesVolumesBeforeItReadsTheTable(t *testing.T) {
+	r := newRig(t, nil)
+	r.opts.Checkpoint = filepath.Join(r.m.Dir, "checkpoint.json")
+	r.fresh()
+	volume := r.m.Backing("vg0/root", 64<<20)
+	super := make([]byte, 1024)
+	super[56], super[57], super[96] = 0x53, 0xEF, 0x40
+	writeAt(t, volume, 1024, string(super))
+	r.images.write = func(_ context.Context, target image.Target) error {
+		if err := writeSystem(target.Device); err != nil {
+			return err
+		}
+		_, err := target.Device.WriteAt(append([]byte("LABELONE"), make([]byte, 2048)...), 17<<20+512) // a physical volume in place of the root
+		return err
+	}
+	r.m.Answer("lvm lvs", "  /dev/vg0/root root 67108864\n", nil)
+	r.m.Answer("mount --bind /dev", "", disktest.Fail("mount", 1, "once"))
+	if err := r.Provision(t.Context()); err == nil {
+		t.Fatal("Provision succeeded")
+	}
+	r.m.Log()
+	r.m.Answer("mount --bind /dev", "", nil)
+	r.fresh()
+	if err := r.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log := r.log()
+	off, read, on := strings.Index(log, "lvm vgchange -an\n"), strings.Index(log, "reread /dev/sda\n"), strings.Index(log, "lvm vgchange -ay\n")
+	if off < 0 || read < off || on < read {
+		t.Errorf("volumes off at %d, table read at %d, volumes on at %d of:\n%s", off, read, on, log)
 	}
 }
 

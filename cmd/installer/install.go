@@ -104,6 +104,11 @@ func (i *installer) early() error {
 		return errors.Annotate(err, "cannot set up log")
 	}
 	logger.Infof("installer %s", version)
+	// There is no udev here: LVM has to make the nodes of volumes itself (libdevmapper's
+	// DM_DISABLE_UDEV), or it waits for what never comes and finds no volume.
+	if err := os.Setenv("DM_DISABLE_UDEV", "1"); err != nil {
+		return errors.Annotate(err, "cannot set up LVM")
+	}
 	return errors.Annotate(os.Setenv("PATH", "/bin:/sbin:/usr/bin:/usr/sbin"), "cannot set PATH")
 }
 

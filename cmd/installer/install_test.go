@@ -104,7 +104,9 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // setUp returns an installer of a made machine with a boot file in its initramfs.
 func setUp(t *testing.T, c *controller, boot *config.Boot) (*installer, *disktest.Machine) {
 	t.Helper()
-	t.Setenv("PATH", os.Getenv("PATH"))
+	for _, name := range []string{"PATH", "DM_DISABLE_UDEV"} { // put back when the test ends
+		t.Setenv(name, os.Getenv(name))
+	}
 	m := disktest.New(t)
 	m.AddDisk("sda", 2<<30, map[string]string{"serial": "DISK1"})
 	root := filepath.Join(m.Dir, "root")
