@@ -11,5 +11,8 @@ benchtime=1s
 
 {
 	go test -run '^$' -bench . -benchmem -count 1 -benchtime "$benchtime" -timeout 60m ./...
+	if [ "$scale" = full ] && command -v qemu-system-x86_64 >/dev/null && [ -x /bin/busybox ]; then # the part install of test/e2e.sh installs them
+		go test -tags e2e -run '^$' -bench VirtualDisk -benchtime 1x -timeout 90m ./internal/e2e/install
+	fi
 	go run ./internal/bench -programs "${BIN:-bin}" -scale "$scale"
 } | grep -v 'no test files' | tee "$out"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests: real processes, real daemons, virtual machines.
 # Without an argument all parts run; with names, only those. What a part needs
-# from Debian is installed first. A part fails, the whole fails.
+# from Debian is installed first. A part fails, the whole fails. --packages
+# lists what all parts need.
 set -eEuo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,6 +26,10 @@ parts=(
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools debootstrap systemd iproute2"
 )
 
+if [ "${1:-}" = --packages ]; then
+	printf '%s\n' "${parts[@]}" | awk '{for (i = 2; i <= NF; i++) if ($i != "-" && !seen[$i]++) print $i}'
+	exit
+fi
 only=("$@")
 wanted() {
 	[ ${#only[@]} -eq 0 ] && return 0

@@ -4,6 +4,7 @@ package install_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 )
 
 // tool runs a program in dir.
-func tool(t *testing.T, dir, name string, args ...string) string {
+func tool(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
@@ -43,7 +44,7 @@ type kernel struct {
 
 // getKernel downloads Debian's kernel for clouds, which has the drivers of virtual
 // machines, and unpacks it; it need not be installed.
-func getKernel(t *testing.T) kernel {
+func getKernel(t testing.TB) kernel {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -80,7 +81,7 @@ func getKernel(t *testing.T) kernel {
 
 // apt runs apt-get, again when it fails: another apt may be at work, the network may
 // hiccup, and lists that are old name packages that are no more.
-func apt(t *testing.T, dir string, args ...string) {
+func apt(t testing.TB, dir string, args ...string) {
 	t.Helper()
 	var failures []string
 	for range 5 {
@@ -117,25 +118,36 @@ func kernelPackage(dir string) string {
 	return ""
 }
 
-// buildInstaller builds the installer's EFI image.
-func buildInstaller(t *testing.T, k kernel) media.Output {
+// installerProgram builds the installer's program and returns its path.
+func installerProgram(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	program := filepath.Join(dir, "installer")
+	program := filepath.Join(t.TempDir(), "installer")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "github.com/slipway-project/slipway/cmd/installer")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	o, err := media.Build(media.Config{
-		Kernel: k.image, Modules: k.modules, Installer: program, Programs: []string{"/bin/busybox", "/usr/sbin/e2fsck", "/usr/sbin/resize2fs"},
-		Stub: "/usr/lib/systemd/boot/efi/linuxx64.efi.stub", CommandLine: "console=ttyS0 quiet net.ifnames=0 panic=5 no_timer_check", Arch: "amd64",
-	}, dir)
+	return program
+}
+
+// buildInstaller builds what starts the installer. What c does not say is as in all tests.
+func buildInstaller(t *testing.T, k kernel, c media.Config) media.Output {
+	t.Helper()
+	if c.Installer == "" {
+		c.Installer = installerProgram(t)
+	}
+	c.Kernel, c.Modules, c.Stub, c.Arch = k.image, k.modules, efiStub, "amd64"
+	c.Programs = append([]string{"/bin/busybox", "/usr/sbin/e2fsck", "/usr/sbin/resize2fs"}, c.Programs...)
+	c.CommandLine = "console=ttyS0 quiet net.ifnames=0 panic=5 no_timer_check"
+	o, err := media.Build(c, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
+
+// efiStub starts a kernel from an EFI program.
+const efiStub = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub"
 
 // tinyInit is the first process of the tiny system: it says what became of it.
 const tinyInit = `#!/bin/sh
@@ -159,15 +171,18 @@ ip link set lo up; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; ip ro
 while :; do wait; sleep 5; done
 `
 
+// loadModules is the part of a script that loads what a medium has for virtual machines.
+const loadModules = `for m in $(cat /modules/always); do
+  for d in $(grep "^$m:" /modules/modules.dep | cut -d: -f2); do l="$d $l"; done
+  for d in $l $m; do insmod /modules/$d 2>/dev/null; done; l=
+done
+`
+
 // tinyRamdisk mounts the root file system.
 const tinyRamdisk = `#!/bin/sh
 /bin/busybox --install -s /bin
 mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
-for m in $(cat /modules/always); do
-  for d in $(grep "^$m:" /modules/modules.dep | cut -d: -f2); do l="$d $l"; done
-  for d in $l $m; do insmod /modules/$d 2>/dev/null; done; l=
-done
-for i in 1 2 3 4 5 6 7 8 9 10; do r=$(findfs LABEL=rootfs 2>/dev/null) && break; sleep 0.3; done
+` + loadModules + `for i in 1 2 3 4 5 6 7 8 9 10; do r=$(findfs LABEL=rootfs 2>/dev/null) && break; sleep 0.3; done
 mount -t ext4 "$r" /newroot && exec switch_root /newroot /sbin/init
 echo TINY-RAMDISK-FAIL; sh
 `
@@ -175,10 +190,16 @@ echo TINY-RAMDISK-FAIL; sh
 // rootMiB is the size of the root file systems of images.
 const rootMiB = 64
 
-// buildImage makes a disk image of 82 MiB that boots by UEFI, raw. Its first process is init;
-// further programs are files on this machine, by their path in the image. Each 64 MiB that
-// these need are further parts of the root file system.
-func buildImage(t *testing.T, k kernel, initrd, init string, further map[string]string) []byte {
+// system is what an image holds besides the tiny system.
+type system struct {
+	init     string            // the first process
+	programs map[string]string // files on this machine, by their path in the image
+	esp      int               // MiB of the EFI system partition; 0 means 16
+}
+
+// buildImage makes a disk image of 82 MiB that boots by UEFI, raw. Each 64 MiB that further
+// programs need are further parts of the root file system.
+func buildImage(t *testing.T, k kernel, initrd string, y system) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
@@ -215,9 +236,9 @@ func buildImage(t *testing.T, k kernel, initrd, init string, further map[string]
 	write("etc/fstab", "LABEL=rootfs / ext4 defaults 0 1\n", 0o644)
 	write("etc/hostname", "image\n", 0o644)
 	write("etc/os-release", "ID=tiny\n", 0o644)
-	write("sbin/init", init, 0o755)
-	size := rootMiB
-	for name, from := range further {
+	write("sbin/init", y.init, 0o755)
+	size, esp := rootMiB, cmp.Or(y.esp, 16)
+	for name, from := range y.programs {
 		b, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -233,19 +254,19 @@ func buildImage(t *testing.T, k kernel, initrd, init string, further map[string]
 	}
 	modules := "part_gpt ext2 fat search search_label normal linux configfile serial terminal echo test"
 	tool(t, dir, "grub-mkstandalone", "-O", "x86_64-efi", "-o", "grub.efi", "--install-modules="+modules, "--modules="+modules, "--fonts=", "--themes=", "--locales=", "boot/grub/grub.cfg=early.cfg")
-	tool(t, dir, "mkfs.vfat", "-C", "-n", "ESP", "-F", "16", "esp.img", "16384")
+	tool(t, dir, "mkfs.vfat", "-C", "-n", "ESP", "-F", "16", "esp.img", fmt.Sprint(esp<<10))
 	// No fallback loader: only the boot entry that the installer makes leads here.
 	tool(t, dir, "mmd", "-i", "esp.img", "::/EFI", "::/EFI/tiny")
 	tool(t, dir, "mcopy", "-i", "esp.img", "grub.efi", "::/EFI/tiny/grubx64.efi")
-	return join(t, dir, size)
+	return join(t, dir, size, esp)
 }
 
 // join makes a disk of the two file systems.
-func join(t *testing.T, dir string, root int) []byte {
+func join(t *testing.T, dir string, root, esp int) []byte {
 	t.Helper()
-	size := int64(18+root) << 20
+	size := int64(2+esp+root) << 20
 	raw := make([]byte, size)
-	table, err := disk.NewTable([]config.Partition{{Label: "efi", SizeMiB: 16, FileSystem: "vfat", MountPoint: "/boot/efi"}, {Label: "root", SizeMiB: uint64(root), FileSystem: "ext4", MountPoint: "/"}}, size, 512, rand.Reader)
+	table, err := disk.NewTable([]config.Partition{{Label: "efi", SizeMiB: uint64(esp), FileSystem: "vfat", MountPoint: "/boot/efi"}, {Label: "root", SizeMiB: uint64(root), FileSystem: "ext4", MountPoint: "/"}}, size, 512, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,11 +312,17 @@ func compress(t *testing.T, b []byte) []byte {
 // ramdisk makes the tiny system's first root file system with the medium's means.
 func ramdisk(t *testing.T, k kernel) string {
 	t.Helper()
+	return initramfs(t, k, tinyRamdisk)
+}
+
+// initramfs makes one whose first process is a script.
+func initramfs(t testing.TB, k kernel, init string, programs ...string) string {
+	t.Helper()
 	script := filepath.Join(t.TempDir(), "init")
-	if err := os.WriteFile(script, []byte(tinyRamdisk), 0o755); err != nil {
+	if err := os.WriteFile(script, []byte(init), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b, err := media.Initrd(media.Config{Installer: script, Programs: []string{"/bin/busybox"}, Modules: k.modules})
+	b, err := media.Initrd(media.Config{Installer: script, Programs: append([]string{"/bin/busybox"}, programs...), Modules: k.modules})
 	if err != nil {
 		t.Fatal(err)
 	}

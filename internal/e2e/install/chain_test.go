@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -24,9 +25,6 @@ import (
 
 // imageAddress is where machines see the test's own server of images.
 const imageAddress = "10.0.2.101"
-
-// hosts are the virtual machines behind the one BMC of the chain.
-var hosts = []string{"h1", "h2", "h3", "h4"}
 
 // program is a process of the site.
 type program struct {
@@ -48,17 +46,27 @@ func (p *program) text() string {
 	return p.out.String()
 }
 
+// rack is what there is in a site, and how patient its worker is.
+type rack struct {
+	hosts    []string       // the virtual machines behind the one BMC
+	machines map[string]any // how some of them differ, by number; see fakebmcd --machines
+	disks    map[int]string // files that become disks of machines
+	worker   []string       // further arguments of the worker
+}
+
 // chain is a whole site with a rack of virtual machines.
 type chain struct {
+	rack
 	t      *testing.T
 	bin    string
 	dir    string
 	bmc    string // address of the BMCs
-	image  []byte
+	raw    []byte // image of a system with an agent
+	image  []byte // the same, packed
 	images *images
 	proxy  *proxy
 	site   *program // controllerd
-	worker *program // provisionerd
+	agent  *program // provisionerd
 
 	programs []*program
 }
@@ -136,7 +144,7 @@ func (c *chain) evidence() string {
 	for _, p := range c.programs {
 		fmt.Fprintf(&b, "== %s\n%s\n", filepath.Base(p.cmd.Path), tail(p.text(), 6000))
 	}
-	for n, h := range hosts {
+	for n, h := range c.hosts {
 		text, _ := os.ReadFile(c.file(n, "console.log"))
 		out, _ := c.try("show-host", h)
 		fmt.Fprintf(&b, "== %s\n%s\n== console\n%s\n", h, out, tail(strings.ReplaceAll(string(text), "\r", ""), 4000))
@@ -265,31 +273,49 @@ func (i *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// system is the tiny system with an agent.
+func (c *chain) system() system {
+	return system{init: agentInit, programs: map[string]string{
+		"bin/tinycloud": filepath.Join(c.bin, "tinycloud"), "var/lib/slipway/agent/current/provisionerd": filepath.Join(c.bin, "provisionerd"),
+	}}
+}
+
 // newChain starts a site: controller, worker, and a BMC with virtual machines.
-func newChain(t *testing.T, l *lab) *chain {
+func newChain(t *testing.T, l *lab, k rack) *chain {
 	t.Helper()
-	c := &chain{t: t, bin: binaries(t), dir: t.TempDir(), proxy: newProxy(t)}
+	c := &chain{rack: k, t: t, bin: binaries(t), dir: t.TempDir(), proxy: newProxy(t)}
 	t.Cleanup(func() {
 		for i := len(c.programs) - 1; i >= 0; i-- {
 			c.programs[i].end()
 		}
 	})
-	c.image = compress(t, buildImage(t, l.kernel, ramdisk(t, l.kernel), agentInit, map[string]string{
-		"bin/tinycloud": filepath.Join(c.bin, "tinycloud"), "var/lib/slipway/agent/current/provisionerd": filepath.Join(c.bin, "provisionerd"),
-	}))
+	c.raw = buildImage(t, l.kernel, ramdisk(t, l.kernel), c.system())
+	c.image = compress(t, c.raw)
 	c.images = newImages(t, c.image)
 	tool(t, c.dir, filepath.Join(c.bin, "controllerd"), "bootstrap", "--data-dir", "site", "--listen", "127.0.0.1:0", "--advertise", address+":443", "--provider", "baremetal")
 	if err := os.MkdirAll(filepath.Join(c.dir, "site", "images"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"site/images/tiny.zst": c.image, "bmc.yaml": []byte("username: admin\npassword: calvin\n")} {
+	special, err := json.Marshal(c.machines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"site/images/tiny.zst": c.image, "bmc.yaml": []byte("username: admin\npassword: calvin\n"), "machines.json": special} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for n, file := range c.disks {
+		if err := os.MkdirAll(filepath.Dir(c.file(n, "disk.img")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file, c.file(n, "disk.img")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.serve(l)
-	c.start("BMCs with 4 machines each at http://([0-9.:]+) ", "fakebmcd", "--listen", "127.0.0.1:0", "--systems", fmt.Sprint(len(hosts)), "--qemu", "machines", "--disk", fmt.Sprint(gib),
-		"--media-ca", "site/ca.pem", "--network", fmt.Sprintf("restrict=on,ipv6=off,guestfwd=tcp:%s:443-cmd:/bin/busybox nc 127.0.0.1 %s,guestfwd=tcp:%s:80-cmd:/bin/busybox nc 127.0.0.1 %s",
+	c.start("BMCs with [0-9]+ machines each at http://([0-9.:]+) ", "fakebmcd", "--listen", "127.0.0.1:0", "--systems", fmt.Sprint(len(c.hosts)), "--qemu", "machines", "--disk", fmt.Sprint(gib),
+		"--machines", "machines.json", "--media-ca", "site/ca.pem", "--network", fmt.Sprintf("restrict=on,ipv6=off,guestfwd=tcp:%s:443-cmd:/bin/busybox nc 127.0.0.1 %s,guestfwd=tcp:%s:80-cmd:/bin/busybox nc 127.0.0.1 %s",
 			address, port(c.proxy.l.Addr().String()), imageAddress, port(c.images.Listener.Addr().String())))
 	m := regexp.MustCompile("http://([0-9.:]+) to").FindStringSubmatch(c.programs[len(c.programs)-1].text())
 	c.bmc = m[1]
@@ -304,7 +330,7 @@ func (c *chain) serve(l *lab) {
 		"--installer-url", "https://"+address, "--installer-media-url", "https://"+c.proxy.l.Addr().String())
 	c.site = p
 	c.proxy.set(at)
-	c.worker, _ = c.start("", "provisionerd", "model", "--agent-file", filepath.Join("site", "agents", "machine-0.yaml"), "--installer-silence", "75s")
+	c.agent, _ = c.start("", "provisionerd", append([]string{"model", "--agent-file", filepath.Join("site", "agents", "machine-0.yaml"), "--installer-silence", "75s"}, c.worker...)...)
 }
 
 func port(addr string) string {
@@ -332,15 +358,15 @@ func (c *chain) model(url string, of []byte) {
 // manager, Redfish, the installer and the disk to an agent that has started, and back.
 func TestChain(t *testing.T) {
 	l := newLab(t)
-	c := newChain(t, l)
-	for n, h := range hosts {
+	c := newChain(t, l, rack{hosts: []string{"h1", "h2", "h3", "h4"}})
+	for n, h := range c.hosts {
 		scheme := "redfish-virtualmedia"
 		if h == "h4" {
 			scheme = "redfish-uefihttp"
 		}
 		c.slipway("add-host", h, "--bmc", fmt.Sprintf("%s+http://%s/redfish/v1/Systems/%d", scheme, c.bmc, n+1), "--mac", fmt.Sprintf("52:54:00:00:00:0%d", n+1), "--credentials-file", "bmc.yaml")
 	}
-	for _, h := range hosts {
+	for _, h := range c.hosts {
 		c.shows(3*time.Minute, "ready", "show-host", h)
 	}
 	c.life()
@@ -358,7 +384,7 @@ func (c *chain) restart(l *lab) {
 	c.slipway("add-machine", "--to", "host=h4")
 	c.held()
 	for _, p := range c.programs {
-		if p == c.site || p == c.worker {
+		if p == c.site || p == c.agent {
 			_ = p.cmd.Process.Kill()
 			<-p.done
 		}

@@ -30,8 +30,8 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	start := time.Now()
 	l := &lab{kernel: getKernel(t)}
-	l.installer = buildInstaller(t, l.kernel)
-	l.raw = buildImage(t, l.kernel, ramdisk(t, l.kernel), tinyInit, nil)
+	l.installer = buildInstaller(t, l.kernel, media.Config{})
+	l.raw = buildImage(t, l.kernel, ramdisk(t, l.kernel), system{init: tinyInit})
 	l.image = compress(t, l.raw)
 	t.Logf("installer and image of %d MiB built in %v", len(l.image)>>20, time.Since(start).Round(100*time.Millisecond))
 	return l
@@ -81,6 +81,7 @@ func TestInstall(t *testing.T) {
 	t.Run("qcow2", func(t *testing.T) { qcow2(t, l) })
 	t.Run("nvme", func(t *testing.T) { nvme(t, l) })
 	t.Run("hint", func(t *testing.T) { hint(t, l) })
+	t.Run("layout", func(t *testing.T) { layout(t, l) })
 	t.Run("kexec", func(t *testing.T) { kexec(t, l) })
 	t.Run("bond", func(t *testing.T) { bond(t, l) })
 	t.Run("secureboot", func(t *testing.T) { secureBoot(t, l) })

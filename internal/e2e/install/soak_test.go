@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slipway-project/slipway/provision/config"
+	"github.com/slipway-project/slipway/provision/media"
 )
 
 // installs boots the installer, waits for its success, and boots the disk.
@@ -26,11 +27,11 @@ func installs(t *testing.T, l *lab, c *controller, m *machine, order config.Mach
 	bootsFromDisk(t, m, "host=node-7", "marker=from-the-controller")
 }
 
-// qcow2 is read twice: once to verify it, then by parts. The old disk is full of
-// something else, with a volume group at its beginning.
-func qcow2(t *testing.T, l *lab) {
+// toQCOW2 makes a compressed qcow2 image of a raw one.
+func toQCOW2(t *testing.T, raw []byte) []byte {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "raw"), l.raw, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "raw"), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tool(t, dir, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "raw", "q")
@@ -38,10 +39,16 @@ func qcow2(t *testing.T, l *lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+// qcow2 is read twice: once to verify it, then by parts. The old disk is full of
+// something else.
+func qcow2(t *testing.T, l *lab) {
+	b := toQCOW2(t, l.raw)
 	c := newController(t, b)
 	m := newMachine(t, gib)
 	old := bytes.Repeat([]byte("old data "), 16<<20)
-	copy(old[1<<20+512:], "LABELONE")
 	if err := os.WriteFile(m.disk, old[:64<<20], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +84,52 @@ func hint(t *testing.T, l *lab) {
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("the other disk was changed: %v", err)
 	}
+}
+
+// volumesRamdisk mounts a root file system that is on a logical volume.
+const volumesRamdisk = `#!/bin/sh
+/bin/busybox --install -s /bin
+mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
+` + loadModules + `DM_DISABLE_UDEV=1 lvm vgchange -ay
+r=$(findfs LABEL=rootfs) && mount -t ext4 "$r" /newroot && exec switch_root /newroot /sbin/init
+echo TINY-RAMDISK-FAIL; sh
+`
+
+// layout divides the disk as ordered, with the root file system on a logical volume, and writes
+// an image that is that file system alone. A command brings the loader, which is a kernel
+// with all it needs, from the image to the EFI system partition that the layout made.
+func layout(t *testing.T, l *lab) {
+	read := func(name string) []byte {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	program, err := media.UKI(read(efiStub), read(l.kernel.image), []byte(initramfs(t, l.kernel, volumesRamdisk, "/usr/sbin/lvm")), "root=LABEL=rootfs rw console=ttyS0 quiet no_timer_check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader := filepath.Join(t.TempDir(), "loader")
+	if err := os.WriteFile(loader, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw := buildImage(t, l.kernel, "", system{init: tinyInit, programs: map[string]string{"boot/loader.efi": loader}})
+	root := compress(t, raw[17<<20:len(raw)-1<<20]) // between the EFI system partition and the table's copy
+	c := newController(t, root)
+	m := newMachine(t, gib)
+	order := l.order()
+	order.Image.Checksum = fmt.Sprintf("sha256:%x", sha256.Sum256(root))
+	order.Kernel = config.Kernel{}
+	order.Layout = &config.Layout{
+		Partitions: []config.Partition{{Label: "efi", SizeMiB: 64, FileSystem: "vfat", MountPoint: "/boot/efi"}, {Label: "pv"}},
+		LVM: &config.LVM{VolumeGroup: "vg0", Partition: 2, Volumes: []config.Volume{
+			{Name: "data", SizeMiB: 60, FileSystem: "ext4", MountPoint: "/data"}, {Name: "root", FileSystem: "ext4", MountPoint: "/"}}},
+	}
+	order.Commands = append(order.Commands, "mkdir -p /boot/efi/EFI/tiny\ncp /boot/loader.efi /boot/efi/EFI/tiny/grubx64.efi")
+	installer := buildInstaller(t, l.kernel, media.Config{Programs: []string{"/usr/sbin/lvm", "/usr/sbin/mkfs.vfat", "/usr/sbin/mkfs.ext4"}})
+	with := &lab{kernel: l.kernel, installer: installer}
+	installs(t, with, c, m, order)
 }
 
 // kexec goes from the installer straight into the installed system: one boot of the
