@@ -26,12 +26,43 @@ import (
 
 var content = []byte(strings.Repeat("an image", 512))
 
+// template makes the media of all tests.
+var template *media.Template
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run makes the template and runs the tests.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fakeinstaller-*")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		template, err = prepare(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// prepare makes a template in a folder.
+func prepare(dir string) (*media.Template, error) {
+	program, err := media.StandIn()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "installer.efi")
+	if err := os.WriteFile(path, program, 0o600); err != nil {
+		return nil, err
+	}
+	return media.NewTemplate(path, dir)
+}
+
 // controller is as much of a controller as an installer sees.
 type controller struct {
 	*httptest.Server
-	t        *testing.T
-	template *media.Template
-	ca       string
+	t  *testing.T
+	ca string
 
 	mu       sync.Mutex
 	config   config.MachineConfig
@@ -46,19 +77,7 @@ type controller struct {
 
 func newController(t *testing.T) *controller {
 	t.Helper()
-	dir := t.TempDir()
-	program, err := media.StandIn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "installer.efi")
-	if err := os.WriteFile(path, program, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	c := &controller{t: t, token: "secret", kept: map[string]string{}, reported: make(chan config.Status, 1)}
-	if c.template, err = media.NewTemplate(path, dir); err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", c.exchange)
 	mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
@@ -88,8 +107,8 @@ func newController(t *testing.T) *controller {
 	mux.HandleFunc("GET /image", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(content)))
 	})
-	mux.HandleFunc("GET /iso", func(w http.ResponseWriter, r *http.Request) { c.medium(w, r, c.template.ISO) })
-	mux.HandleFunc("GET /efi", func(w http.ResponseWriter, r *http.Request) { c.medium(w, r, c.template.Program) })
+	mux.HandleFunc("GET /iso", func(w http.ResponseWriter, r *http.Request) { c.medium(w, r, template.ISO) })
+	mux.HandleFunc("GET /efi", func(w http.ResponseWriter, r *http.Request) { c.medium(w, r, template.Program) })
 	c.Server = httptest.NewTLSServer(mux)
 	t.Cleanup(c.Close)
 	c.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}))

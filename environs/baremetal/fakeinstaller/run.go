@@ -40,6 +40,7 @@ type run struct {
 	s      *fakebmc.System
 	client *config.Client
 	cfg    *config.MachineConfig
+	images *image.Writer
 	url    string // of the image, as it was found
 }
 
@@ -64,7 +65,9 @@ func (i *Installer) order(ctx context.Context, s *fakebmc.System, boot *config.B
 	if err != nil {
 		return fakebmc.Stays, err
 	}
-	r := &run{number: s.Number(), s: s, client: client, cfg: cfg}
+	loading := client.HTTPClient()
+	defer loading.CloseIdleConnections()
+	r := &run{number: s.Number(), s: s, client: client, cfg: cfg, images: image.NewWriter(image.Config{Client: loading, Arch: "amd64"})}
 	beating, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.beat(beating) })
@@ -207,25 +210,15 @@ func (r *run) health(ctx context.Context) error {
 	return r.client.ReportHealthChecks(ctx, []health.CheckResult{{Name: "memory", Status: health.Pass, Message: "as much as there seems to be"}})
 }
 
-// writer returns what loads images, and a function that ends its connections.
-func (r *run) writer() (*image.Writer, func()) {
-	client := r.client.HTTPClient()
-	return image.NewWriter(image.Config{Client: client, Arch: "amd64"}), client.CloseIdleConnections
-}
-
 // verify finds out whether the image can be had.
 func (r *run) verify(ctx context.Context) (err error) {
-	w, done := r.writer()
-	defer done()
-	r.url, _, err = w.Check(ctx, r.cfg.Image)
+	r.url, _, err = r.images.Check(ctx, r.cfg.Image)
 	return err
 }
 
 // stream loads and verifies the image, and keeps nothing of it.
 func (r *run) stream(ctx context.Context) error {
-	w, done := r.writer()
-	defer done()
 	size := r.s.Hardware().Disks[0].Bytes
-	_, err := w.Write(ctx, r.cfg.Image, image.Target{URL: r.url, Device: nowhere(size), Size: size})
+	_, err := r.images.Write(ctx, r.cfg.Image, image.Target{URL: r.url, Device: nowhere(size), Size: size})
 	return err
 }
