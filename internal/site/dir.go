@@ -77,6 +77,9 @@ func (d Dir) HostKeys() string { return d.join("hosts.key") }
 // Rack returns the folder of the simulated rack.
 func (d Dir) Rack() string { return d.join("rack") }
 
+// Metal returns the folder of the disks of simulated hosts.
+func (d Dir) Metal() string { return d.join("metal") }
+
 // claim makes the directory if it is missing, and checks that it is empty, or
 // that its preparation was begun and never finished: then it is emptied. It
 // returns an error satisfying errors.AlreadyExists if a site is there, and

@@ -35,8 +35,10 @@ type HostsOptions struct {
 	Patience time.Duration
 	// Slots is how many hosts may write images at one time; 0 means 20.
 	Slots int
-	// Simulated describes the rack of hosts with addresses simulated://NAME.
-	Simulated simulated.Options
+	// Simulated describes the rack of hosts with addresses simulated://NAME, and
+	// SimulatedDir is where it is kept; empty: it ends with the process.
+	Simulated    simulated.Options
+	SimulatedDir string
 	// Silence is how long an installer may be silent before its machine is started
 	// again; 0 means 2 minutes.
 	Silence time.Duration
@@ -65,7 +67,10 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
-	rack := simulated.New(o.Simulated)
+	rack, err := openRack(o)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
 	k := &HostKeeper{rack: rack}
 	var metal func(context.Context) provisioner.Factory
 	var installer *installs.Installer
@@ -73,6 +78,7 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 	if o.Ironic.Endpoint != "" {
 		backend, err := ironic.New(o.Ironic)
 		if err != nil {
+			rack.Close()
 			return nil, errors.Trace(err)
 		}
 		metal, k.close = backend.Factory, backend.Close
@@ -105,9 +111,18 @@ func StartHosts(o HostsOptions) (*HostKeeper, error) {
 	})
 	if err != nil {
 		k.close()
+		rack.Close()
 		return nil, errors.Trace(err)
 	}
 	return k, nil
+}
+
+// openRack returns the rack of simulated hosts.
+func openRack(o HostsOptions) (*simulated.Rack, error) {
+	if o.SimulatedDir == "" {
+		return simulated.New(o.Simulated), nil
+	}
+	return simulated.Open(o.SimulatedDir, o.Simulated)
 }
 
 // patient fills in what follows from how long a BMC may take; 0 leaves the usual.

@@ -230,7 +230,10 @@ func (s *Site) startWorker(o Options) error {
 		return errors.Trace(err)
 	}
 	s.add(part{name: "provisioners", kill: w.Kill, wait: w.Wait, dead: ended(w.Wait)})
-	h, err := StartHosts(HostsOptions{AgentFile: o.Dir.AgentFile(), Simulated: hostsim.Options{Boot: bootWith(o.HostAgent), Delays: o.HostDelays}})
+	h, err := StartHosts(HostsOptions{
+		AgentFile: o.Dir.AgentFile(), SimulatedDir: o.Dir.Metal(),
+		Simulated: hostsim.Options{Boot: bootWith(o.HostAgent), Delays: o.HostDelays},
+	})
 	if err != nil {
 		return errors.Trace(err)
 	}

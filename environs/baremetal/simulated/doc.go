@@ -1,5 +1,5 @@
 // Package simulated is a bare-metal back end without metal: a rack of machines
-// that exist in memory only. It serves to try things out, to develop, and to
+// that exist in memory only, but for what is on their disks, which a folder may keep. It serves to try things out, to develop, and to
 // test whatever stands above a back end.
 //
 // A machine comes into being when it is first spoken to. What it is made of, and

@@ -167,6 +167,7 @@ func (p *hostProvisioner) Adopt() (provisioner.Result, error) {
 			m.adopted = true
 			if m.image == "" { // a rack made anew believes the record
 				m.image, m.power = p.host.Status.Provisioning.Image.URL, p.host.Status.PoweredOn
+				p.rack.keep(p.address, m)
 			}
 		})
 	})
@@ -224,7 +225,7 @@ func (p *hostProvisioner) Deprovision() (provisioner.Result, error) {
 		return p.advance(m, OpDeprovision, "", start, func() {
 			m.image, m.power, m.adopted, m.failed, m.failure, m.userData = "", false, false, "", "", ""
 			m.writes++
-			m.halt()
+			p.rack.boot(p.address, m) // it is off
 			p.host.Status.PoweredOn = false
 			p.publish("DeprovisioningComplete", "Image deprovisioning completed")
 		})

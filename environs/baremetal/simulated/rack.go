@@ -43,8 +43,8 @@ type Options struct {
 	Credentials bmc.Credentials
 	// Boot is what a machine does that is on and has an image, given the user data
 	// that it was provisioned with: it runs until ctx is done, when the machine is
-	// off or wiped. Nil means nothing. What runs ends with Rack.Close; a rack made
-	// anew knows no user data of machines that carry an image already.
+	// off or wiped. Nil means nothing. What runs ends with Rack.Close; a rack that keeps
+	// nothing knows no user data of machines that carry an image from before it.
 	Boot func(ctx context.Context, address bmc.Address, userData string)
 }
 
@@ -52,6 +52,7 @@ type Options struct {
 // goroutine.
 type Rack struct {
 	options Options
+	dir     string         // where machines are kept; empty: nowhere
 	running sync.WaitGroup // machines that were booted
 
 	mu       sync.Mutex
@@ -59,7 +60,7 @@ type Rack struct {
 	machines map[string]*machine // by bmc.Address.Key
 }
 
-// New returns a rack.
+// New returns a rack whose machines end with it; see Open.
 func New(o Options) *Rack {
 	return &Rack{options: o, machines: make(map[string]*machine)}
 }
@@ -89,9 +90,11 @@ func (m *machine) halt() {
 	}
 }
 
-// boot has a machine run its image, if it is on and has one. The caller holds mu.
+// boot has a machine run its image, if it is on and has one, and keeps what it is like.
+// The caller holds mu.
 func (r *Rack) boot(address bmc.Address, m *machine) {
 	m.halt()
+	r.keep(address, m)
 	if r.options.Boot == nil || r.closed || !m.power || m.image == "" {
 		return
 	}
