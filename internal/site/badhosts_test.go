@@ -167,7 +167,7 @@ func newBadRun(t *testing.T) *badRun {
 	t.Cleanup(func() { end(t, s) })
 	r := &badRun{T: t, installer: newFakeInstaller(), creds: bmc.Credentials{Username: "root", Password: "calvin"}}
 	k, err := site.StartHosts(site.HostsOptions{AgentFile: dir.AgentFile(), Redfish: redfish.Options{
-		Installer: r.installer, Poll: 20 * time.Millisecond, PowerTimeout: 2 * time.Second,
+		Installer: r.installer, Poll: 20 * time.Millisecond, PowerTimeout: 10 * time.Second,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func operator(t *testing.T, dir site.Dir, address string) *hosts.Client {
 // until asks for a host until it is as wanted; gone hosts are nil.
 func until(t *testing.T, c *hosts.Client, name, what string, ok func(*metal3v1alpha1.BareMetalHost) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

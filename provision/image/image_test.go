@@ -245,7 +245,7 @@ func TestASilentConnectionIsGivenUpAndResumed(t *testing.T) {
 	s := newServer(t)
 	order := config.Image{URLs: []string{s.add("image", content)}, Checksum: sha(content)}
 	s.stalls = 2
-	w := image.NewWriter(image.Config{Client: s.Client(), Pause: time.Millisecond, Stall: 200 * time.Millisecond})
+	w := image.NewWriter(image.Config{Client: s.Client(), Pause: time.Millisecond, Stall: 2 * time.Second})
 	d := newDrive(t, 4*mib)
 	if _, err := w.Write(t.Context(), order, image.Target{URL: order.URLs[0], Device: d, Size: d.size}); err != nil {
 		t.Fatal(err)

@@ -398,7 +398,7 @@ func TestLogin(t *testing.T) {
 	check(t, err)
 	defer server.Close()
 	for password, want := range map[string]string{"lovelace": "", "byron": "auth"} {
-		client, err := mongo.Connect(options.Client().ApplyURI(server.URL("test")).SetServerSelectionTimeout(10 * time.Second).
+		client, err := mongo.Connect(options.Client().ApplyURI(server.URL("test")).SetServerSelectionTimeout(time.Minute).
 			SetAuth(options.Credential{Username: "ada", Password: password}))
 		check(t, err)
 		_, err = client.Database("test").Collection("things").CountDocuments(deadline(t), bson.D{})

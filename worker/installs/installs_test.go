@@ -102,7 +102,7 @@ func eventually(t *testing.T, i *installs.Installer, host string, ok func(redfis
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); ; <-tick.C {
 		j, err := i.Status(t.Context(), host)
 		if ok(j, err) {
 			return
