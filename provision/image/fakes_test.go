@@ -36,6 +36,7 @@ type server struct {
 	cuts     int   // how often; -1 is always
 	noRange  bool
 	noSize   bool
+	short    int   // a part is given this many bytes at most, and says so; 0 for as many as asked for
 	status   []int // answered first, one for each request
 	stalls   int   // requests that stop in the middle until they are given up
 	requests []string
@@ -100,6 +101,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if b != "" {
 			last, _ := strconv.Atoi(b)
 			end = min(end, last+1)
+		}
+		if s.short > 0 && whole {
+			end = min(end, start+s.short)
 		}
 		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, end-1, len(data)))
 		w.Header().Set("Content-Length", strconv.Itoa(end-start))
@@ -278,55 +282,71 @@ func pack(t testing.TB, b []byte, open func(io.Writer) io.WriteCloser) []byte {
 	return out.Bytes()
 }
 
-const clusterBits = 16
+// qcow2Shape says how an image is made.
+type qcow2Shape struct {
+	bits   int  // of a cluster's size
+	packed int  // every so manieth cluster is compressed; 0 for none
+	zstd   bool // by zstd, otherwise by deflate
+	mixed  bool // the clusters are in the file in any order
+}
 
-// qcow2Image makes an image of version 3: clusters of zeros are absent, or marked as
-// zeros, and every third one is compressed, by zstd or deflate.
+// qcow2Image makes an image with clusters of 64 KiB, every third of them compressed.
 func qcow2Image(t testing.TB, b []byte, zst bool) []byte {
+	return qcow2Shape{bits: 16, packed: 3, zstd: zst}.image(t, b)
+}
+
+// image makes an image of version 3: clusters of zeros are absent, or marked as zeros.
+func (q qcow2Shape) image(t testing.TB, b []byte) []byte {
 	t.Helper()
-	const cluster = 1 << clusterBits
+	cluster := 1 << q.bits
 	be := binary.BigEndian
 	n := (len(b) + cluster - 1) / cluster
 	l2s := (n + cluster/8 - 1) / (cluster / 8)
-	out := make([]byte, 2*cluster+l2s*cluster)
+	tables := cluster + (l2s*8+cluster-1)/cluster*cluster // behind the header and the first table
+	out := make([]byte, tables+l2s*cluster)
 	copy(out, "QFI\xfb")
 	be.PutUint32(out[4:], 3)
-	be.PutUint32(out[20:], clusterBits)
+	be.PutUint32(out[20:], uint32(q.bits))
 	be.PutUint64(out[24:], uint64(len(b)))
 	be.PutUint32(out[36:], uint32(l2s))
-	be.PutUint64(out[40:], cluster)
+	be.PutUint64(out[40:], uint64(cluster))
 	be.PutUint32(out[96:], 4)
 	be.PutUint32(out[100:], 112)
-	if zst {
+	if q.zstd {
 		be.PutUint64(out[72:], 1<<3)
 		out[104] = 1
 	}
 	for i := range l2s {
-		be.PutUint64(out[cluster+8*i:], uint64(2*cluster+i*cluster)|1<<63)
+		be.PutUint64(out[cluster+8*i:], uint64(tables+i*cluster)|1<<63)
 	}
-	for i := range n {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if q.mixed {
+		rand.New(rand.NewPCG(3, 4)).Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	for _, i := range order {
 		c := make([]byte, cluster)
 		copy(c, b[i*cluster:])
-		entry := out[2*cluster+8*i:]
+		entry := uint64(0)
 		switch {
 		case len(bytes.Trim(c, "\x00")) == 0:
 			if i%2 == 0 {
-				be.PutUint64(entry, 1)
+				entry = 1
 			}
-		case i%3 == 0:
-			packed := packCluster(t, c, zst)
+		case q.packed > 0 && i%q.packed == 0:
+			packed := packCluster(t, c, q.zstd)
 			at := len(out)
 			sectors := uint64((at%512 + len(packed) - 1) / 512)
-			be.PutUint64(entry, 1<<62|sectors<<(62-(clusterBits-8))|uint64(at))
+			entry = 1<<62 | sectors<<(62-(q.bits-8)) | uint64(at)
 			out = append(out, packed...)
 		default:
-			for len(out)%cluster != 0 {
-				out = append(out, make([]byte, cluster-len(out)%cluster)...)
-			}
-			entry = out[2*cluster+8*i:]
-			be.PutUint64(entry, uint64(len(out))|1<<63)
+			out = append(out, make([]byte, (cluster-len(out)%cluster)%cluster)...)
+			entry = uint64(len(out)) | 1<<63
 			out = append(out, c...)
 		}
+		be.PutUint64(out[tables+8*i:], entry)
 	}
 	return out
 }
@@ -336,7 +356,7 @@ func packCluster(t testing.TB, c []byte, zst bool) []byte {
 		return packZstd(t, c)
 	}
 	return pack(t, c, func(w io.Writer) io.WriteCloser {
-		z, err := flate.NewWriter(w, 6)
+		z, err := flate.NewWriter(w, flate.BestSpeed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -241,13 +241,14 @@ func sleep(ctx context.Context, pause *time.Duration) error {
 	return nil
 }
 
-// stream reads a remote file from its beginning to its end, over as many
-// connections as it takes.
+// stream reads a remote file from its beginning to its end, or a section of it, over as
+// many connections as it takes.
 type stream struct {
 	ctx    context.Context
 	r      *remote
 	at     int64
-	broken int // times in a row without a byte
+	to     int64 // where a section ends; 0 for the whole file
+	broken int   // times in a row without a byte
 	pause  time.Duration
 	body   io.ReadCloser
 	cancel context.CancelFunc
@@ -259,10 +260,24 @@ func (r *remote) stream(ctx context.Context) *stream {
 	return &stream{ctx: ctx, r: r, pause: r.f.pause}
 }
 
+// section returns a reader of the bytes from one place to another of a file that was opened, whose
+// size is known and whose server serves parts. It ends when ctx does; Close it.
+func (r *remote) section(ctx context.Context, from, to int64) *stream {
+	return &stream{ctx: ctx, r: r, at: from, to: to, pause: r.f.pause}
+}
+
+// end returns where the stream ends, -1 if the server does not tell.
+func (s *stream) end() int64 {
+	if s.to > 0 {
+		return s.to
+	}
+	return s.r.size
+}
+
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	for {
-		if s.r.size >= 0 && s.at == s.r.size {
+		if s.at == s.end() {
 			return 0, io.EOF
 		}
 		if s.body == nil {
@@ -279,7 +294,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		if n > 0 {
 			s.broken, s.pause = 0, s.r.f.pause
 		}
-		if s.r.size >= 0 && s.at > s.r.size {
+		if end := s.end(); end >= 0 && s.at > end {
 			return 0, errors.Annotate(ErrMismatch, "server sent more than it had announced")
 		}
 		switch {
@@ -324,12 +339,16 @@ func (s *stream) retry(err error) error {
 func (s *stream) connect() error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	timer := time.AfterFunc(s.r.f.stall, cancel)
-	match := ""
-	if s.at > 0 {
+	match, n := "", int64(0)
+	part := s.at > 0 || s.to > 0
+	if part {
 		match = s.r.etag
 	}
-	resp, err := s.r.request(ctx, s.at, 0, match)
-	if err == nil && s.at > 0 {
+	if s.to > 0 {
+		n = s.to - s.at
+	}
+	resp, err := s.r.request(ctx, s.at, n, match)
+	if err == nil && part {
 		err = checkPart(resp, s.at, s.r.size)
 		if err != nil {
 			_ = resp.Body.Close()
@@ -372,39 +391,4 @@ func (s *stream) disconnect() {
 func (s *stream) Close() error {
 	s.disconnect()
 	return nil
-}
-
-// part reads n bytes at offset of the version that was opened. It tries as the
-// stream does.
-func (r *remote) part(ctx context.Context, offset, n int64) ([]byte, error) {
-	pause := r.f.pause
-	for try := 1; ; try++ {
-		b, err := r.partOnce(ctx, offset, n)
-		var status *statusError
-		if err == nil || try == maxResumes || ctx.Err() != nil || errors.Is(err, ErrMismatch) || errors.As(err, &status) && !status.passing() {
-			return b, err
-		}
-		logger.Debugf("image: part at byte %d: %v", offset, err)
-		if err := sleep(ctx, &pause); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (r *remote) partOnce(ctx context.Context, offset, n int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.f.stall)
-	defer cancel()
-	resp, err := r.request(ctx, offset, n, r.etag)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if err := checkPart(resp, offset, r.size); err != nil {
-		return nil, err
-	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(resp.Body, b); err != nil {
-		return nil, errors.Annotatef(err, "cannot read part at byte %d", offset)
-	}
-	return b, nil
 }

@@ -46,13 +46,24 @@ func FuzzQcow2(f *testing.F) {
 			return // right, but long
 		}
 		var n int64
-		q := &qcow2{qcow2Header: h, file: int64(len(b)), at: func(_ context.Context, offset, n int64) ([]byte, error) {
+		part := func(offset, n int64) []byte {
 			if offset < 0 || n < 0 || offset+n > int64(len(b)) {
 				t.Fatalf("read of %d bytes at %d in a file of %d", n, offset, len(b))
 			}
-			return append([]byte(nil), b[offset:offset+n]...), nil
-		}}
-		err = q.content(t.Context(), func(p []byte) error { n += int64(len(p)); return nil }, func(z int64) error { n += z; return nil })
+			return b[offset : offset+n]
+		}
+		u := &unpacker{qcow2Header: h}
+		defer u.close()
+		out := make([]byte, max(runSize, 1<<h.clusterBits))
+		err = h.plan(t.Context(), int64(len(b)), func(_ context.Context, offset, n int64) ([]byte, error) {
+			return part(offset, n), nil
+		}, func(r run) error {
+			if r.pos != n || r.n <= 0 {
+				t.Fatalf("run of %d bytes at %d, want it at %d", r.n, r.pos, n)
+			}
+			n += r.n
+			return u.fill(out, r, part)
+		})
 		if err == nil && n != int64(h.size) {
 			t.Errorf("content of %d bytes, header says %d", n, h.size)
 		}

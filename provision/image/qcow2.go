@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"crypto/sha256"
 	"io"
-	"time"
 
 	"github.com/juju/errors"
 	"github.com/klauspost/compress/zstd"
@@ -117,36 +115,98 @@ func inside(offset, n uint64, size int64) bool {
 	return size >= 0 && offset <= uint64(size) && n <= uint64(size)-offset
 }
 
-// qcow2 reads the content of an image through at.
-type qcow2 struct {
-	qcow2Header
-	at   func(ctx context.Context, offset, n int64) ([]byte, error)
-	file int64
-	l1   []byte
-	l2   []byte
-	of   uint64 // offset of l2, 0 for none
-	zr   *zstd.Decoder
-	fl   io.Reader // of deflate, used again
+// extent is where a cluster is in the file.
+type extent struct {
+	offset, n int64
+	packed    bool
 }
 
-// content calls data for each run of bytes and zero for each run of zeros, from
-// front to back.
-func (q *qcow2) content(ctx context.Context, data func([]byte) error, zero func(int64) error) error {
-	var err error
-	if q.l1, err = q.at(ctx, int64(q.l1Offset), int64(q.l1Entries)*8); err != nil {
+// run is a part of the content, of whole clusters except at the content's end.
+type run struct {
+	pos, n   int64    // in the content
+	clusters []extent // nil for zeros
+}
+
+const (
+	// runSize is how much content a run has at most that is no run of zeros, unless one
+	// cluster is larger.
+	runSize = 1 << 20
+	// runPieces is in how many pieces of the file a run's clusters are at most, unless
+	// one cluster is in more.
+	runPieces = 4
+)
+
+// readAt returns n bytes of a file at offset.
+type readAt func(ctx context.Context, offset, n int64) ([]byte, error)
+
+// planner makes runs of the clusters that it is given from front to back.
+type planner struct {
+	qcow2Header
+	file   int64 // size of the file, bytes
+	at     readAt
+	emit   func(run) error
+	run    run
+	pieces map[int64]bool // that the run is in
+}
+
+// plan reads the tables of a file of so many bytes, and calls emit for each run of its
+// content, from front to back.
+func (h qcow2Header) plan(ctx context.Context, file int64, at readAt, emit func(run) error) error {
+	p := &planner{qcow2Header: h, file: file, at: at, emit: emit, pieces: map[int64]bool{}}
+	l1, err := at(ctx, int64(h.l1Offset), int64(h.l1Entries)*8)
+	if err != nil {
 		return err
 	}
-	cluster := uint64(1) << q.clusterBits
-	for pos := uint64(0); pos < q.size; pos += cluster {
-		n := min(cluster, q.size-pos)
-		b, err := q.cluster(ctx, pos)
-		if err != nil {
-			return errors.Annotatef(err, "cannot read qcow2 at byte %d", pos)
+	size := int64(1) << h.clusterBits
+	var l2 []byte
+	var of uint64 // offset of l2
+	for i := range int64(h.l1Entries) {
+		if err := ctx.Err(); err != nil {
+			return errors.Trace(err)
 		}
-		if b == nil {
-			err = zero(int64(n))
-		} else {
-			err = data(b[:n])
+		pos := i * size * (size / 8)
+		n := min(size*(size/8), int64(h.size)-pos)
+		table := be64(l1[i*8:]) & offsetMask
+		if table == 0 {
+			if err := p.zeros(n); err != nil {
+				return err
+			}
+			continue
+		}
+		if table != of {
+			if l2, err = p.table(ctx, table); err != nil {
+				return err
+			}
+			of = table
+		}
+		if err := p.clusters(l2, n); err != nil {
+			return err
+		}
+	}
+	return p.end()
+}
+
+// table reads a second table.
+func (p *planner) table(ctx context.Context, offset uint64) ([]byte, error) {
+	size := uint64(1) << p.clusterBits
+	if offset%size != 0 || !inside(offset, size, p.file) {
+		return nil, errors.NotValidf("qcow2 second table at byte %d", offset)
+	}
+	return p.at(ctx, int64(offset), int64(size))
+}
+
+// clusters takes the clusters of a second table, which stand for n bytes of content.
+func (p *planner) clusters(l2 []byte, n int64) error {
+	size := int64(1) << p.clusterBits
+	for ; n > 0; l2, n = l2[8:], n-size {
+		e, err := p.extent(be64(l2))
+		switch {
+		case err != nil:
+			return errors.Annotatef(err, "cannot read qcow2 at byte %d", p.run.pos+p.run.n)
+		case e.n == 0:
+			err = p.zeros(min(size, n))
+		default:
+			err = p.data(e, min(size, n))
 		}
 		if err != nil {
 			return err
@@ -155,269 +215,122 @@ func (q *qcow2) content(ctx context.Context, data func([]byte) error, zero func(
 	return nil
 }
 
-// cluster returns the bytes of the cluster at pos, nil for zeros.
-func (q *qcow2) cluster(ctx context.Context, pos uint64) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Trace(err)
-	}
-	size := int64(1) << q.clusterBits
-	perL2 := uint64(size / 8)
-	index := pos >> q.clusterBits
-	table := be64(q.l1[index/perL2*8:]) & offsetMask
-	if table == 0 {
-		return nil, nil
-	}
-	if table != q.of {
-		if table%uint64(size) != 0 || !inside(table, uint64(size), q.file) {
-			return nil, errors.NotValidf("qcow2 second table at byte %d", table)
-		}
-		b, err := q.at(ctx, int64(table), size)
-		if err != nil {
-			return nil, err
-		}
-		q.l2, q.of = b, table
-	}
-	entry := be64(q.l2[index%perL2*8:])
+// extent reads an entry of a second table. A cluster of zeros is of no bytes.
+func (p *planner) extent(entry uint64) (extent, error) {
 	if entry&flagCompressed != 0 {
-		return q.compressed(ctx, entry)
+		shift := 62 - (p.clusterBits - 8)
+		offset := entry & (1<<shift - 1)
+		sectors := entry&(1<<62-1)>>shift + 1 // of 512 bytes: two clusters at most
+		if offset >= uint64(p.file) {
+			return extent{}, errors.NotValidf("qcow2 compressed cluster at byte %d", offset)
+		}
+		return extent{int64(offset), min(int64(sectors*512-offset%512), p.file-int64(offset)), true}, nil
 	}
 	offset := entry & offsetMask
 	if entry&flagZero != 0 || offset == 0 {
-		return nil, nil
+		return extent{}, nil
 	}
-	// The file may end within its last cluster.
-	if offset%uint64(size) != 0 || offset >= uint64(q.file) {
-		return nil, errors.NotValidf("qcow2 cluster at byte %d", offset)
+	size := uint64(1) << p.clusterBits
+	if offset%size != 0 || offset >= uint64(p.file) {
+		return extent{}, errors.NotValidf("qcow2 cluster at byte %d", offset)
 	}
-	n := min(size, q.file-int64(offset))
-	b, err := q.at(ctx, int64(offset), n)
-	if err != nil || n == size {
-		return b, err
-	}
-	return append(b, make([]byte, size-n)...), nil
+	return extent{int64(offset), min(int64(size), p.file-int64(offset)), false}, nil // the file may end within its last cluster
 }
 
-// compressed unpacks a cluster.
-func (q *qcow2) compressed(ctx context.Context, entry uint64) ([]byte, error) {
-	size := 1 << q.clusterBits
-	shift := 62 - (q.clusterBits - 8)
-	offset := entry & (1<<shift - 1)
-	sectors := entry&(1<<62-1)>>shift + 1
-	if offset >= uint64(q.file) {
-		return nil, errors.NotValidf("qcow2 compressed cluster at byte %d", offset)
+// zeros takes n bytes of zeros.
+func (p *planner) zeros(n int64) error {
+	if p.run.clusters != nil {
+		if err := p.end(); err != nil {
+			return err
+		}
 	}
-	n := min(int64(sectors*512-offset%512), q.file-int64(offset))
-	packed, err := q.at(ctx, int64(offset), n)
-	if err != nil {
-		return nil, err
+	p.run.n += n
+	return nil
+}
+
+// data takes a cluster that stands for n bytes of content.
+func (p *planner) data(e extent, n int64) error {
+	added := 0
+	for i := e.offset / pieceSize; i <= (e.offset+e.n-1)/pieceSize; i++ {
+		if !p.pieces[i] {
+			added++
+		}
 	}
-	out := make([]byte, size)
+	if p.run.n > 0 && (p.run.clusters == nil || p.run.n+n > runSize || len(p.pieces)+added > runPieces) {
+		if err := p.end(); err != nil {
+			return err
+		}
+	}
+	for i := e.offset / pieceSize; i <= (e.offset+e.n-1)/pieceSize; i++ {
+		p.pieces[i] = true
+	}
+	p.run.clusters = append(p.run.clusters, e)
+	p.run.n += n
+	return nil
+}
+
+// end hands on the run, if there is one, and begins another.
+func (p *planner) end() error {
+	r := p.run
+	p.run = run{pos: r.pos + r.n}
+	clear(p.pieces)
+	if r.n == 0 {
+		return nil
+	}
+	return p.emit(r)
+}
+
+// unpacker makes content of clusters. It is of one goroutine; close it.
+type unpacker struct {
+	qcow2Header
+	zr *zstd.Decoder
+	fl io.Reader // of deflate, used again
+}
+
+// fill puts the content of a run into out, which has room for whole clusters. view
+// returns bytes of the file.
+func (u *unpacker) fill(out []byte, r run, view func(offset, n int64) []byte) error {
+	size := 1 << u.clusterBits
+	for i, e := range r.clusters {
+		part := out[i*size : (i+1)*size]
+		b := view(e.offset, e.n)
+		if !e.packed {
+			clear(part[copy(part, b):])
+		} else if err := u.unpack(part, b); err != nil {
+			return errors.Annotatef(err, "cannot read qcow2 at byte %d", r.pos+int64(i*size))
+		}
+	}
+	return nil
+}
+
+// unpack fills out from a compressed cluster, behind which b may have anything.
+func (u *unpacker) unpack(out, b []byte) error {
 	var r io.Reader
-	if q.zstd {
-		if q.zr == nil {
-			if q.zr, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true)); err != nil {
-				return nil, errors.Trace(err)
+	var err error
+	if u.zstd {
+		if u.zr == nil {
+			if u.zr, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true)); err != nil {
+				return errors.Trace(err)
 			}
 		}
-		if err := q.zr.Reset(bytes.NewReader(packed)); err != nil {
-			return nil, errors.Trace(err)
-		}
-		r = q.zr
-	} else if z, ok := q.fl.(flate.Resetter); ok {
-		if err := z.Reset(bytes.NewReader(packed), nil); err != nil {
-			return nil, errors.Trace(err)
-		}
-		r = q.fl
+		err, r = u.zr.Reset(bytes.NewReader(b)), u.zr
+	} else if z, ok := u.fl.(flate.Resetter); ok {
+		err, r = z.Reset(bytes.NewReader(b), nil), u.fl
 	} else {
-		q.fl = flate.NewReader(bytes.NewReader(packed))
-		r = q.fl
+		u.fl = flate.NewReader(bytes.NewReader(b))
+		r = u.fl
+	}
+	if err != nil {
+		return errors.Trace(err)
 	}
 	if _, err := io.ReadFull(r, out); err != nil {
-		return nil, errors.NewNotValid(err, "qcow2 compressed cluster")
+		return errors.NewNotValid(err, "qcow2 compressed cluster")
 	}
-	return out, nil
+	return nil
 }
 
-// pieceSize is the unit in which a file is remembered between its two passes.
-const pieceSize = 1 << 20
-
-// pieces remembers what was verified: a truncated SHA-256 for each piece, 16 bytes for a
-// mebibyte. So the second pass can take nothing that the first has not verified,
-// whatever the server sends.
-type pieces struct {
-	sums [][16]byte
-	part []byte
-}
-
-// write takes the next bytes of the first pass.
-func (p *pieces) write(b []byte) {
-	for len(b) > 0 {
-		if len(p.part) == 0 && len(b) >= pieceSize {
-			p.sum(b[:pieceSize])
-			b = b[pieceSize:]
-			continue
-		}
-		n := min(len(b), pieceSize-len(p.part))
-		p.part = append(p.part, b[:n]...)
-		b = b[n:]
-		if len(p.part) == pieceSize {
-			p.end()
-		}
-	}
-}
-
-// end closes the piece that is open.
-func (p *pieces) end() {
-	if len(p.part) > 0 {
-		p.sum(p.part)
-		p.part = p.part[:0]
-	}
-}
-
-// sum remembers a whole piece.
-func (p *pieces) sum(b []byte) {
-	sum := sha256.Sum256(b)
-	p.sums = append(p.sums, [16]byte(sum[:16]))
-}
-
-// verified reads parts of the file that the first pass has seen.
-type verified struct {
-	r     *remote
-	p     *pieces
-	cache [8]struct {
-		index int64 // of the piece, plus one
-		used  int64
-		data  []byte
-	}
-	clock int64
-}
-
-// at returns n bytes at offset.
-func (v *verified) at(ctx context.Context, offset, n int64) ([]byte, error) {
-	if n < 0 || offset < 0 || offset+n > v.r.size {
-		return nil, errors.NotValidf("qcow2 part of %d bytes at byte %d", n, offset)
-	}
-	out := make([]byte, 0, n)
-	for n > 0 {
-		b, err := v.piece(ctx, offset/pieceSize)
-		if err != nil {
-			return nil, err
-		}
-		b = b[offset%pieceSize:]
-		b = b[:min(n, int64(len(b)))]
-		out = append(out, b...)
-		offset, n = offset+int64(len(b)), n-int64(len(b))
-	}
-	return out, nil
-}
-
-// piece returns one piece, from memory if it is there.
-func (v *verified) piece(ctx context.Context, index int64) ([]byte, error) {
-	v.clock++
-	oldest := &v.cache[0]
-	for i := range v.cache {
-		c := &v.cache[i]
-		if c.index == index+1 {
-			c.used = v.clock
-			return c.data, nil
-		}
-		if c.used < oldest.used {
-			oldest = c
-		}
-	}
-	start := index * pieceSize
-	b, err := v.r.part(ctx, start, min(pieceSize, v.r.size-start))
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(b)
-	if index >= int64(len(v.p.sums)) || [16]byte(sum[:16]) != v.p.sums[index] {
-		return nil, errors.Annotatef(ErrMismatch, "server sent other bytes at byte %d than before", start)
-	}
-	oldest.index, oldest.used, oldest.data = index+1, v.clock, b
-	return b, nil
-}
-
-// writeQcow2 writes an image that must be read twice: once whole, to verify it before
-// any of its structure is believed, and then by parts as its tables lead.
-func (w *Writer) writeQcow2(ctx context.Context, r *remote, v *verifier, out *blockWriter) error {
-	if !r.ranges || r.size < 0 {
-		return errors.NotSupportedf("qcow2 from a server that serves no parts")
-	}
-	v.digest = r.digest
-	if err := out.clear(); err != nil {
-		return err
-	}
-	p := &pieces{}
-	if err := r.readAll(ctx, append(v.fileHashes(), p.write)); err != nil {
-		return err
-	}
-	p.end()
-	if err := v.checkFile(); err != nil {
-		return err
-	}
-	h, err := parseQcow2(r.head, r.size)
-	if err != nil {
-		return err
-	}
-	if h.size > uint64(out.size) {
-		return errors.Annotatef(ErrTooLarge, "disk of %d bytes, image of %d", out.size, h.size)
-	}
-	source := &verified{r: r, p: p}
-	head, err := source.at(ctx, 0, min(headSize, r.size)) // the verified header, not the first answer
-	if err != nil {
-		return err
-	}
-	if h, err = parseQcow2(head, r.size); err != nil {
-		return err
-	}
-	hash := func([]byte) {}
-	if all := v.contentHashes(); len(all) > 0 {
-		hash = all[0]
-	}
-	q := &qcow2{qcow2Header: h, at: source.at, file: r.size}
-	last := time.Now()
-	err = q.content(ctx, func(b []byte) error {
-		hash(b)
-		if time.Since(last) > progressEvery {
-			last = time.Now()
-			logger.Infof("image: %d MiB written", out.written()>>20)
-		}
-		return out.write(b)
-	}, func(n int64) error {
-		if v.content != nil {
-			for left := n; left > 0; left -= min(left, chunkSize) {
-				hash(zeroChunk[:min(left, chunkSize)])
-			}
-		}
-		return out.skip(n)
-	})
-	if q.zr != nil {
-		q.zr.Close()
-	}
-	if err != nil {
-		return err
-	}
-	return v.checkContent()
-}
-
-// readAll gives each function all bytes of the file, in order.
-func (r *remote) readAll(ctx context.Context, each []func([]byte)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	s := r.stream(ctx)
-	a := newAhead(s, each...)
-	defer func() {
-		cancel()
-		a.stop()
-		_ = s.Close()
-	}()
-	for {
-		b, err := a.next()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return streamError(ctx, formatRaw, err)
-		}
-		a.recycle(b)
+func (u *unpacker) close() {
+	if u.zr != nil {
+		u.zr.Close()
 	}
 }
