@@ -106,7 +106,7 @@ func (s *Session) AddLog(ctx context.Context, lines []string) error {
 		return nil
 	}
 	return errors.Trace(s.is.docs.Run(ctx, func(int) ([]store.Op, error) {
-		d, _, err := s.is.read(ctx, s.host)
+		d, order, err := s.is.read(ctx, s.host)
 		if err != nil {
 			return nil, err
 		}
@@ -122,15 +122,17 @@ func (s *Session) AddLog(ctx context.Context, lines []string) error {
 		if err != nil {
 			return nil, errors.Annotate(err, "cannot encode the log of an installer")
 		}
-		key := s.is.logKey(s.host, s.number)
+		// Nothing is logged for an order that has been cancelled, or has another boot, meanwhile.
+		key, same := s.is.logKey(s.host, s.number), store.Assert(s.is.key(s.host), order)
 		if rev == 0 {
-			return []store.Op{store.Insert(key, data, nil)}, nil
+			return []store.Op{store.Insert(key, data, nil), same}, nil
 		}
-		return []store.Op{store.Replace(key, rev, data, nil)}, nil
+		return []store.Op{store.Replace(key, rev, data, nil), same}, nil
 	}))
 }
 
-// dropLogs returns the operations that remove the logs of boots.
+// dropLogs returns the operations that remove the logs of boots, and see to it that there
+// are no others by then.
 func (is *Installs) dropLogs(ctx context.Context, host string, boots []Boot) ([]store.Op, error) {
 	if len(boots) == 0 {
 		return nil, nil
@@ -145,9 +147,11 @@ func (is *Installs) dropLogs(ctx context.Context, host string, boots []Boot) ([]
 	}
 	var ops []store.Op
 	for _, d := range docs {
-		if d.Rev != 0 {
-			ops = append(ops, store.Remove(d.Key, d.Rev))
+		if d.Rev == 0 {
+			ops = append(ops, store.AssertMissing(d.Key))
+			continue
 		}
+		ops = append(ops, store.Remove(d.Key, d.Rev))
 	}
 	return ops, nil
 }
