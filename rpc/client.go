@@ -83,6 +83,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 		return nil, errors.Errorf("cannot connect to %s: server answered %s", cfg.URL, answer.Status)
 	}
 	ws.SetReadLimit(cfg.MaxFrame)
+	answerPings(ws, cfg.WriteTimeout)
 	c := &Client{ws: ws, writeTimeout: cfg.WriteTimeout, pending: make(map[uint64]chan []byte)}
 	c.tomb.Go(c.read)
 	return c, nil

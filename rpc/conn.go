@@ -126,6 +126,7 @@ func Accept(w http.ResponseWriter, r *http.Request, cfg ConnConfig) (*Conn, erro
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	ws.SetReadLimit(c.cfg.MaxFrame)
 	ws.SetPongHandler(func(string) error { return c.heard() })
+	answerPings(ws, c.cfg.WriteTimeout)
 	return c, nil
 }
 
@@ -202,6 +203,9 @@ func (c *Conn) loop() error {
 	return err
 }
 
+// farewellTime is how long a peer may take to take leave.
+const farewellTime = 3 * time.Second
+
 // farewell closes the socket, telling the peer why if it is still there.
 func (c *Conn) farewell(err error) {
 	code, text := websocket.CloseGoingAway, ""
@@ -212,7 +216,7 @@ func (c *Conn) farewell(err error) {
 		code = websocket.CloseMessageTooBig
 	}
 	bye := websocket.FormatCloseMessage(code, text)
-	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second))
+	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(farewellTime))
 	_ = c.ws.Close()
 }
 

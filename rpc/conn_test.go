@@ -413,6 +413,48 @@ func TestAnsweringPingsKeepsTheConnection(t *testing.T) {
 	}
 }
 
+// timed is a connection that notes how long the last write may take.
+type timed struct {
+	net.Conn
+	mu   sync.Mutex
+	left time.Duration
+}
+
+func (c *timed) SetWriteDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = time.Until(at)
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// A client that is held up for seconds while it answers a ping keeps its connection.
+func TestPongsHaveTheTimeOfAnyFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		s := newServerAt(t, l, rpc.ConnConfig{PingInterval: time.Minute, PeerTimeout: 3 * time.Minute})
+		var wire *timed
+		c, err := rpc.Dial(t.Context(), rpc.DialConfig{URL: s.url, WriteTimeout: 20 * time.Second, NetDial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := l.Dial(ctx, network, addr)
+			wire = &timed{Conn: conn}
+			return wire, err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		wire.mu.Lock()
+		wire.left = 0
+		wire.mu.Unlock()
+		time.Sleep(61 * time.Second) // of fake time: a ping has come
+		synctest.Wait()
+		wire.mu.Lock()
+		defer wire.mu.Unlock()
+		if wire.left != 20*time.Second {
+			t.Errorf("a pong has %v, want as much as a request", wire.left)
+		}
+	})
+}
+
 // narrow is a connection whose peer's window fills quickly.
 func narrow(t *testing.T, s *server) *websocket.Conn {
 	d := websocket.Dialer{NetDial: func(network, addr string) (net.Conn, error) {

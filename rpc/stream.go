@@ -70,6 +70,7 @@ func DialStream(ctx context.Context, cfg DialConfig) (*Stream, error) {
 
 func newStream(ws *websocket.Conn) *Stream {
 	ws.SetReadLimit(maxStreamFrame)
+	answerPings(ws, streamWrite)
 	return &Stream{ws: ws, closed: make(chan struct{})}
 }
 
