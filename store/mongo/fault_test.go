@@ -27,7 +27,7 @@ func claim(format string, args ...any) store.Key {
 
 // deadline is a context that fails the test rather than hang it.
 func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // limit bounds every test of the suite; a wait that lasts longer has failed.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 // Options says how the suite wants a store opened.
 type Options struct {
