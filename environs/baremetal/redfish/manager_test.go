@@ -57,7 +57,7 @@ func TestManyHostsUnderTheManager(t *testing.T) {
 	}()
 	all := func(what string, ok func(id string) bool) {
 		t.Helper()
-		end := time.Now().Add(time.Minute)
+		end := time.Now().Add(5 * time.Minute)
 		for n := 0; n < len(ids); {
 			if ok(ids[n]) {
 				n++
