@@ -72,13 +72,22 @@ func (r *run) install() {
 	r.killIn(metal3v1alpha1.StateProvisioning, 20, nil)
 	r.killIn(metal3v1alpha1.StateProvisioned, 20, nil)
 	r.settle("all machines are installed, or shown to fail", wanted)
-	r.until("the agents of all machines that can have started", func(started map[machine]string) bool {
+	said := map[machine]bool{}
+	r.until("the agents of all machines that can have started, and the others say why not", func(all map[machine]params.MachineStatus) bool {
+		missing := 0
 		for n, f := range r.fates {
-			if m, ok := r.machines[hostName(n)]; ok && f.used.well() && started[m] != "started" {
-				return false
+			m, ok := r.machines[hostName(n)]
+			switch {
+			case !ok:
+			case f.used.well() && all[m].AgentStatus.Status != "started":
+				missing++
+			case !f.used.well() && !said[m]: // it is tried again meanwhile: that it was said once will do
+				if said[m] = strings.Contains(all[m].InstanceStatus.Info, f.used.reason); !said[m] {
+					missing++
+				}
 			}
 		}
-		return true
+		return missing == 0
 	})
 	all := r.list()
 	for n, f := range r.fates {
@@ -89,8 +98,8 @@ func (r *run) install() {
 	}
 }
 
-// until looks at the agents of machines until content is true.
-func (r *run) until(what string, content func(map[machine]string) bool) {
+// until looks at the machines until content is true.
+func (r *run) until(what string, content func(map[machine]params.MachineStatus) bool) {
 	r.Helper()
 	started := time.Now()
 	tick := time.NewTicker(300 * time.Millisecond)
@@ -102,21 +111,21 @@ func (r *run) until(what string, content func(map[machine]string) bool) {
 			return
 		}
 		if time.Since(started) > patience {
-			r.Fatalf("SEED=%d: not within %v: %s; they are %v", r.seed, patience, what, all)
+			r.Fatalf("SEED=%d: not within %v: %s; they are %+v", r.seed, patience, what, all)
 		}
 		<-tick.C
 	}
 }
 
-// statuses returns the statuses of the agents of machines.
-func (r *run) statuses() map[machine]string {
+// statuses returns the statuses of machines.
+func (r *run) statuses() map[machine]params.MachineStatus {
 	r.Helper()
-	out := map[machine]string{}
+	out := map[machine]params.MachineStatus{}
 	for model, conn := range r.conns {
 		full, err := client.New(conn).FullStatus(r.Context())
 		r.must(err)
 		for id, m := range full.Machines {
-			out[machine{model, id}] = m.AgentStatus.Status
+			out[machine{model, id}] = m
 		}
 	}
 	return out
@@ -150,7 +159,7 @@ func (r *run) wipe() {
 	}
 	r.killIn(metal3v1alpha1.StateDeprovisioning, 5, nil)
 	r.settle("all hosts are wiped", wanted)
-	r.until("all machines are gone", func(all map[machine]string) bool { return len(all) == 0 })
+	r.until("all machines are gone", func(all map[machine]params.MachineStatus) bool { return len(all) == 0 })
 }
 
 // leave removes the hosts: first those that nothing helps, one by one, then the others.
@@ -165,6 +174,7 @@ func (r *run) leave() {
 			wanted[hostName(n)] = f.freed
 		}
 	}
+	r.modest()
 	for _, name := range broken {
 		r.run("slipway", "remove-host", name)
 	}
@@ -185,6 +195,27 @@ func (r *run) leave() {
 	if left := slices.Sorted(maps.Keys(r.list())); len(left) > 0 {
 		r.Errorf("left: %s", strings.Join(left, ", "))
 	}
+}
+
+// maxInFlight is how many requests at a time a BMC is asked at most.
+const maxInFlight = 4
+
+// modest expects that BMCs were never asked too much at a time. One that hangs may still
+// have requests of workers that are dead.
+func (r *run) modest() {
+	r.Helper()
+	var most fakebmc.Stats
+	for n, f := range r.fates {
+		if len(f.freed.states) == 0 {
+			continue
+		}
+		s := r.stats(n)
+		if s.MaxInFlight > maxInFlight {
+			r.Errorf("BMC %d had %d requests at a time, want %d at most", n, s.MaxInFlight, maxInFlight)
+		}
+		most.Requests, most.MaxInFlight, most.LoggedIn = max(most.Requests, s.Requests), max(most.MaxInFlight, s.MaxInFlight), max(most.LoggedIn, s.LoggedIn)
+	}
+	r.tell("the BMC that was asked most had %d requests, %d at a time, and %d logins", most.Requests, most.MaxInFlight, most.LoggedIn)
 }
 
 // gone waits until hosts are gone. What fails is tried again at once.

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"os"
@@ -162,19 +163,35 @@ func (r *rack) certificate() {
 	r.pin = hex.EncodeToString(sum[:])
 }
 
-// control asks something of a fake BMC, behind everybody's back.
+// control puts a fault into a fake BMC, behind everybody's back, or takes all out.
 func (r *rack) control(n int, method string, f *fakebmc.Fault) {
 	r.Helper()
 	body, err := json.Marshal(f)
 	r.must(err)
-	req, err := http.NewRequest(method, "https://"+fakebmc.AddressOf(n)+":"+r.port+"/fakebmc/faults", bytes.NewReader(body))
+	r.ask(n, method, "faults", bytes.NewReader(body))
+}
+
+// stats returns what a fake BMC has counted.
+func (r *rack) stats(n int) (s fakebmc.Stats) {
+	r.Helper()
+	r.must(json.Unmarshal(r.ask(n, http.MethodGet, "stats", nil), &s))
+	return s
+}
+
+// ask asks a fake BMC for what is none of Redfish.
+func (r *rack) ask(n int, method, what string, body io.Reader) []byte {
+	r.Helper()
+	req, err := http.NewRequest(method, "https://"+fakebmc.AddressOf(n)+":"+r.port+"/fakebmc/"+what, body)
 	r.must(err)
 	resp, err := r.bmcs.Do(req)
 	r.must(err)
-	_ = resp.Body.Close() // its status tells
+	defer func() { _ = resp.Body.Close() }() // it is read to its end
+	answer, err := io.ReadAll(resp.Body)
+	r.must(err)
 	if resp.StatusCode > 299 {
-		r.Fatalf("%s of a fault of BMC %d: %s", method, n, resp.Status)
+		r.Fatalf("%s of %s of BMC %d: %s", method, what, n, resp.Status)
 	}
+	return answer
 }
 
 // view is a host as the API shows it.
