@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/core/life"
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/status"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/store"
 )
 
@@ -167,6 +168,7 @@ type adder struct {
 	pools     *poolsDoc // nil if there are none, or no disks are wanted
 	poolsRev  store.Rev
 	pooled    bool            // volumes were added to a pool
+	source    string          // of volumes whose pool nobody names; empty means the provider's own
 	claimed   bool            // the name of the worker to add is taken
 	touched   map[string]bool // ids of hosts that were there before and get a container
 }
@@ -205,7 +207,7 @@ func (ms *Machines) newAdder(ctx context.Context, specs []MachineSpec) (*adder, 
 		counters: map[string]*counter{machineCounter: {}, volumeCounter: {}}, hosts: map[string]*Machine{}, touched: map[string]bool{}}
 	keys := []store.Key{a.model, st.key(countersC, machineCounter), st.key(countersC, volumeCounter)}
 	if slices.ContainsFunc(specs, func(s MachineSpec) bool { return len(s.Disks) > 0 }) {
-		keys = append(keys, st.key(extrasC, poolsID))
+		keys = append(keys, st.key(extrasC, poolsID), st.key(configsC, configID))
 	}
 	for _, s := range specs {
 		if s.worker != "" {
@@ -263,6 +265,12 @@ func (a *adder) read(d store.Doc) error {
 			return err
 		}
 		a.pools, a.poolsRev = p, d.Rev
+	case configsC:
+		c, err := decode[configDoc](d)
+		if err != nil {
+			return err
+		}
+		a.source = config.Attrs(c.Attrs).String(config.StorageBlockSource)
 	case claimsC:
 		a.claimed = true
 	case machinesC:

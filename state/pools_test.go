@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/network"
 	"github.com/slipway-project/slipway/core/storage"
+	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/state"
 	"github.com/slipway-project/slipway/state/statetest"
 	"github.com/slipway-project/slipway/store/storetest"
@@ -60,6 +61,33 @@ func TestPools(t *testing.T) {
 	}
 	if all, err := pools.All(ctx); err != nil || len(all) != 0 {
 		t.Errorf("All() = %v, %v, want none", all, err)
+	}
+}
+
+// Volumes whose pool nobody names are in the one that the model's configuration has at that
+// time, and it stays while they do.
+func TestVolumesWithoutAPoolAreInTheModelsDefault(t *testing.T) {
+	site := statetest.Open(t)
+	if err := site.Default.Pools().Add(ctx, fast); err != nil {
+		t.Fatal(err)
+	}
+	set := func(u config.Update) error { return site.Default.ModelConfig().Update(ctx, u) }
+	for _, c := range []struct{ source, asked, want string }{
+		{"", "", ""}, {"", "slow", "slow"}, {"static", "", "static"}, {"fast", "", "fast"}, {"fast", "slow", "slow"}, {"", "", ""},
+	} {
+		if err := set(config.Update{Set: map[string]any{config.StorageBlockSource: c.source}}); err != nil {
+			t.Fatal(err)
+		}
+		m := statetest.AddMachine(t, site.Default, inPool(c.asked))
+		if v := m.Volumes(); v[0].Pool != c.want || v[1].Pool != c.want {
+			t.Errorf("with the default %q, volumes of %q are in %q and %q", c.source, c.asked, v[0].Pool, v[1].Pool)
+		}
+	}
+	if err := site.Default.Pools().Remove(ctx, "fast"); !errors.Is(err, errors.NotValid) {
+		t.Errorf("Remove of a pool with volumes that were put there = %v, want NotValid", err)
+	}
+	if err := set(config.Update{Set: map[string]any{config.StorageBlockSource: "a b"}}); !errors.Is(err, errors.NotValid) {
+		t.Errorf("a default that is no name: %v, want NotValid", err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Disks are volumes to make with a machine.
 type Disks struct {
-	Pool  string // or a type of storage; empty means the provider's own
+	Pool  string // or a type of storage; empty means what the model's configuration says, or else the provider's own
 	Size  uint64 // MiB of each; at least 1
 	Count int    // at least 1
 }
@@ -81,6 +81,9 @@ func (s *MachineSpec) checkDisks() error {
 func (a *adder) volumes(disks []Disks) []Volume {
 	var out []Volume
 	for _, d := range disks {
+		if d.Pool == "" {
+			d.Pool = a.source
+		}
 		if a.pools != nil && a.pools.index(d.Pool) >= 0 {
 			a.pooled = true
 		}

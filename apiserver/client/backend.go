@@ -151,7 +151,7 @@ type Spec struct {
 
 // Disks are volumes to make with a machine.
 type Disks struct {
-	Pool  string // or a type of storage; empty means the provider's own
+	Pool  string // or a type of storage; empty means what the model's configuration says, or else the provider's own
 	Size  uint64 // MiB of each
 	Count int
 }

@@ -131,6 +131,10 @@ func (c *Config) ResourceTags() map[string]string {
 	return Attrs{ResourceTags: c.value(ResourceTags)}.Tags(ResourceTags)
 }
 
+// StorageBlockSource returns the storage pool, or type of storage, of volumes that are asked
+// for without one; empty means the provider's own.
+func (c *Config) StorageBlockSource() string { return c.text(StorageBlockSource) }
+
 // RetryCount returns how many more times a failed start is tried; may be 0.
 func (c *Config) RetryCount() int { return c.int(RetryCount) }
 

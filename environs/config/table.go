@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-project/slipway/core/base"
 	"github.com/slipway-project/slipway/core/binaries"
+	"github.com/slipway-project/slipway/core/storage"
 	"github.com/slipway-project/slipway/core/tag"
 )
 
@@ -46,6 +47,7 @@ const (
 	RetryCount            = "provisioner-retry-count"
 	RetryDelay            = "provisioner-retry-delay"
 	SSLVerification       = "ssl-hostname-verification"
+	StorageBlockSource    = "storage-default-block-source"
 )
 
 // Fields returns the table of the settings that every model has, whatever its
@@ -84,6 +86,7 @@ func Fields() Schema {
 		{Name: RetryDelay, Kind: Duration, Default: "10s", Doc: "How long to wait before the first retry of a start; doubled for each further one, up to 5m."},
 		{Name: ResourceTags, Kind: Tags, Check: checkResourceTags, Doc: "Tags for every instance, as key=value pairs."},
 		{Name: SSLVerification, Kind: Bool, Default: true, Doc: "Whether machines check the host names of TLS servers."},
+		{Name: StorageBlockSource, Check: checkStorage, Doc: "The storage pool, or type of storage, of volumes that are asked for without one; empty means the provider's own."},
 	}
 }
 
@@ -122,6 +125,14 @@ func checkVersion(value any) error {
 func checkBase(value any) error {
 	_, err := base.Parse(value.(string))
 	return err
+}
+
+func checkStorage(value any) error {
+	name := value.(string)
+	if (storage.Pool{Name: name, Provider: name}).Check() != nil {
+		return errors.New("want the name of a storage pool or of a type of storage")
+	}
+	return nil
 }
 
 func checkSeries(value any) error {
