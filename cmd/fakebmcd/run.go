@@ -56,6 +56,7 @@ type settings struct {
 	installer      bool // machines in memory imitate the installer
 	install        fakeinstaller.Options
 	writeInstaller string // file to write a stand-in of the installer's program to; empty: serve
+	writeHosts     string // file to write documents of the machines to; empty: none
 }
 
 // parse reads the command line.
@@ -123,6 +124,7 @@ func (s *settings) machineFlags(f *flag.FlagSet) {
 	f.DurationVar(&s.install.Time, "install-time", 5*time.Second, "`time` that such an installation takes beside loading its image")
 	f.Float64Var(&s.install.Failures, "install-failures", 0, "`share` of machines, 0 to 1, on which it always fails; --seed says on which")
 	f.Uint64Var(&s.install.Seed, "seed", 1, "`number` from which follows on which machines installations fail")
+	f.StringVar(&s.writeHosts, "write-hosts", "", "write to a `file` what \"slipway import-hosts\" needs to know of the machines")
 	f.StringVar(&s.writeInstaller, "write-installer", "", "write to a `file` what stands in for the installer's program at a controller that serves such machines alone, and end")
 	f.IntVar(&s.qemu.MemoryMiB, "memory", 1024, "`MiB` of memory of each virtual machine")
 	f.Int64Var(&s.qemu.DiskBytes, "disk", 2<<30, "`bytes` of disk of each virtual machine")
@@ -268,9 +270,21 @@ func believing(file string) (*http.Client, error) {
 
 // serve serves the rack until ctx is done.
 func serve(ctx context.Context, s settings, rack fakebmc.Rack, stdout io.Writer) error {
-	listeners, err := listen(s)
+	config, err := serverTLS(s)
 	if err != nil {
 		return errors.Trace(err)
+	}
+	listeners, err := listen(s, config)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	if s.writeHosts != "" {
+		if err := describe(s, rack, listeners, config); err != nil {
+			for _, l := range listeners {
+				_ = l.Close() // nobody has used it
+			}
+			return errors.Trace(err)
+		}
 	}
 	scheme := "http"
 	if s.tls {
@@ -296,16 +310,20 @@ func serve(ctx context.Context, s settings, rack fakebmc.Rack, stdout io.Writer)
 	return errors.Trace(t.Wait())
 }
 
-// listen opens the addresses of all BMCs.
-func listen(s settings) ([]net.Listener, error) {
-	var config *tls.Config
-	if s.tls {
-		c, err := certificate(s)
-		if err != nil {
-			return nil, errors.Trace(err)
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
+// serverTLS returns how to serve TLS; nil: not at all.
+func serverTLS(s settings) (*tls.Config, error) {
+	if !s.tls {
+		return nil, nil
 	}
+	c, err := certificate(s)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// listen opens the addresses of all BMCs.
+func listen(s settings, config *tls.Config) ([]net.Listener, error) {
 	all, err := open(s)
 	if err != nil {
 		return nil, err

@@ -10,10 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/slipway-project/slipway/environs/baremetal/bmc"
+	metal3v1alpha1 "github.com/slipway-project/slipway/environs/baremetal/metal3/v1alpha1"
 	"github.com/slipway-project/slipway/provision/media"
 )
 
@@ -86,6 +89,36 @@ func TestManyBMCs(t *testing.T) {
 	}
 }
 
+func TestTheHostsAreDescribed(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		file, password := filepath.Join(t.TempDir(), "hosts.yaml"), filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(password, []byte("hunter2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		url := start(t, "--bmcs", "2", "--port", "0", "--systems", "2", "--vendor", "generic,dell", "--password-file", password, "--write-hosts", file, "--tls="+strconv.FormatBool(secure))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := metal3v1alpha1.Decode(bytes.NewReader(text))
+		if err != nil || len(docs.Hosts) != 4 || len(docs.Warnings) > 0 {
+			t.Fatalf("%d hosts, warnings %v, %v", len(docs.Hosts), docs.Warnings, err)
+		}
+		last := docs.Hosts[3]
+		address, err := bmc.Parse(last.Spec.BMC.Address)
+		if err != nil || address.Endpoint() != strings.Replace(url, "127.16.0.0", "127.16.0.1", 1) || address.Path != "/redfish/v1/Systems/System.Embedded.1-1" {
+			t.Errorf("address %s, %v", last.Spec.BMC.Address, err)
+		}
+		secret, _ := docs.SecretFor("", last.Spec.BMC.CredentialsName)
+		if got, _ := secret.Value("password"); got != "hunter2" || last.Spec.BootMACAddress != "52:54:00:00:00:03" || last.Metadata.Name != "fake-3" {
+			t.Errorf("password %q, MAC address %s, name %s", got, last.Spec.BootMACAddress, last.Metadata.Name)
+		}
+		if _, err := bmc.ParseFingerprint(last.Spec.BMC.CertificateFingerprint); secure != (err == nil) {
+			t.Errorf("fingerprint %q with TLS %t", last.Spec.BMC.CertificateFingerprint, secure)
+		}
+	}
+}
+
 // Slow answers come piece by piece through what bounds slow clients.
 func TestADrippingBMCDrips(t *testing.T) {
 	url := start(t, "--listen", "127.0.0.1:0")
@@ -147,6 +180,7 @@ func TestRefusals(t *testing.T) {
 		"half a pair":   {[]string{"--cert", "x"}, "--cert and --key go together", true},
 		"password file": {[]string{"--password-file", "/nonexistent"}, "cannot read the password", false},
 		"certificate":   {[]string{"--listen", "127.0.0.1:0", "--cert", "/nonexistent", "--key", "/nonexistent"}, "cannot load the certificate", false},
+		"hosts":         {[]string{"--listen", "127.0.0.1:0", "--write-hosts", "/nonexistent/x"}, "cannot write --write-hosts", false},
 		"address":       {[]string{"--listen", "192.0.2.1:1"}, "cannot listen at 192.0.2.1:1", false},
 		"machines":      {[]string{"--qemu", t.TempDir(), "--machines", "/nonexistent"}, "cannot read --machines", false},
 		"no machine":    {[]string{"--qemu", t.TempDir(), "--machines", write(t, `{"1": {}}`)}, `machine "1" in --machines (there are 0 to 0) not valid`, false},
