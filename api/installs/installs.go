@@ -5,74 +5,50 @@ package installs
 import (
 	"context"
 
-	"github.com/juju/errors"
-
 	"github.com/slipway-project/slipway/api"
 	"github.com/slipway-project/slipway/params"
-	"github.com/slipway-project/slipway/rpc"
 	"github.com/slipway-project/slipway/watcher"
 )
 
 // Client makes the calls. Its methods may be called concurrently.
 type Client struct {
-	caller api.Caller
+	facade api.Facade
 }
 
 // New returns a client. People connect to the controller, managers to any model.
-func New(c api.Caller) *Client { return &Client{caller: c} }
-
-func request(method string) rpc.Request {
-	return rpc.Request{Type: "Installs", Version: 1, Method: method}
-}
-
-func (c *Client) call(ctx context.Context, method string, args, result any) error {
-	return errors.Trace(c.caller.Call(ctx, request(method), args, result))
-}
-
-// one makes a call about one host that answers with an error or none.
-func (c *Client) one(ctx context.Context, method string, args any) error {
-	var r params.ErrorResults
-	if err := c.call(ctx, method, args, &r); err != nil {
-		return err
-	}
-	return api.OneError(api.ErrorsOf(r, 1))
+func New(c api.Caller) *Client {
+	return &Client{api.Facade{Caller: c, Type: "Installs", Version: 1}}
 }
 
 // Show returns what is known of the installer of a host, given by name.
 func (c *Client) Show(ctx context.Context, name string) (params.InstallReport, error) {
 	var r params.InstallReportResults
-	if err := c.call(ctx, "Show", params.HostNames{Names: []string{name}}, &r); err != nil {
+	if err := c.facade.Call(ctx, "Show", params.HostNames{Names: []string{name}}, &r); err != nil {
 		return params.InstallReport{}, err
 	}
 	return api.One(api.ResultsOf(r.Results, 1, func(r *params.InstallReportResult) (params.InstallReport, *params.Error) {
-		switch {
-		case r.Error != nil:
-			return params.InstallReport{}, r.Error
-		case r.Result == nil:
-			return params.InstallReport{}, &params.Error{Message: "server answered with no report"}
-		}
-		return *r.Result, nil
+		return api.Present(r.Result, r.Error, "report")
 	}))
 }
 
 // Log returns lines of the log of one boot of a host's installer.
 func (c *Client) Log(ctx context.Context, q params.InstallLogQuery) (params.InstallLog, error) {
 	var r params.InstallLog
-	err := c.call(ctx, "Log", q, &r)
+	err := c.facade.Call(ctx, "Log", q, &r)
 	return r, err
 }
 
 // Watch watches of which hosts the orders change, by UID. It is for managers, as is
 // everything below.
 func (c *Client) Watch(ctx context.Context) (watcher.StringsWatcher, error) {
-	return api.WatchStrings(ctx, c.caller, request("Watch"))
+	return api.WatchStrings(ctx, c.facade.Caller, c.facade.Request("Watch"))
 }
 
 // Status returns how the orders of hosts stand, of those that have one. The error
 // satisfies kind.LeaseDenied for whoever does not hold the site's lease.
 func (c *Client) Status(ctx context.Context, hosts []string) ([]params.InstallStatus, error) {
 	var r params.InstallStatuses
-	err := c.call(ctx, "Status", params.HostUIDs{Hosts: hosts}, &r)
+	err := c.facade.Call(ctx, "Status", params.HostUIDs{Hosts: hosts}, &r)
 	return r.Statuses, err
 }
 
@@ -81,31 +57,25 @@ func (c *Client) Status(ctx context.Context, hosts []string) ([]params.InstallSt
 // controller has no installer.
 func (c *Client) Start(ctx context.Context, o params.InstallOrder) (params.InstallStatus, error) {
 	var r params.InstallStatusResults
-	if err := c.call(ctx, "Start", params.InstallOrders{Orders: []params.InstallOrder{o}}, &r); err != nil {
+	if err := c.facade.Call(ctx, "Start", params.InstallOrders{Orders: []params.InstallOrder{o}}, &r); err != nil {
 		return params.InstallStatus{}, err
 	}
 	return api.One(api.ResultsOf(r.Results, 1, func(r *params.InstallStatusResult) (params.InstallStatus, *params.Error) {
-		switch {
-		case r.Error != nil:
-			return params.InstallStatus{}, r.Error
-		case r.Result == nil:
-			return params.InstallStatus{}, &params.Error{Message: "server answered with no status"}
-		}
-		return *r.Result, nil
+		return api.Present(r.Result, r.Error, "status")
 	}))
 }
 
 // Mark notes that a host's order has passed a point.
 func (c *Client) Mark(ctx context.Context, host, mark string) error {
-	return c.one(ctx, "Mark", params.InstallMarks{Marks: []params.InstallMark{{Host: host, Mark: mark}}})
+	return c.facade.Error(ctx, "Mark", params.InstallMarks{Marks: []params.InstallMark{{Host: host, Mark: mark}}})
 }
 
 // Renew gives up a host's present boot, and orders another one.
 func (c *Client) Renew(ctx context.Context, r params.InstallRenewal) error {
-	return c.one(ctx, "Renew", params.InstallRenewals{Renewals: []params.InstallRenewal{r}})
+	return c.facade.Error(ctx, "Renew", params.InstallRenewals{Renewals: []params.InstallRenewal{r}})
 }
 
 // Cancel forgets all about a host's orders.
 func (c *Client) Cancel(ctx context.Context, host string) error {
-	return c.one(ctx, "Cancel", params.HostUIDs{Hosts: []string{host}})
+	return c.facade.Error(ctx, "Cancel", params.HostUIDs{Hosts: []string{host}})
 }
