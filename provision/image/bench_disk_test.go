@@ -63,8 +63,9 @@ func BenchmarkDiskAgainstDD(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		order.URLs = []string{"http://file/image"}
 		w := image.NewWriter(image.Config{Client: &http.Client{Transport: fileTransport{path: source}}})
-		if _, err := w.Write(b.Context(), order, image.Target{URL: "http://file/image", Device: d, Size: size}); err != nil {
+		if _, err := w.Write(b.Context(), order, image.Target{URL: order.URLs[0], Device: d, Size: size}); err != nil {
 			b.Fatal(err)
 		}
 		if err := d.Close(); err != nil {

@@ -37,6 +37,55 @@ func TestInstallerThatNeverReports(t *testing.T) {
 	}
 }
 
+// What was given up is begun anew by the next try: a machine whose installer did not report for so
+// long that all boots were used up is not lost, neither to an image nor to a wipe.
+func TestAJobThatWasGivenUpIsBegunAnew(t *testing.T) {
+	r := newRig(t, fakebmc.Config{})
+	h, _ := r.newHost()
+	r.register(h)
+	h.Spec.Image = &metal3v1alpha1.Image{URL: "http://images/good"}
+	late := func(phase redfish.Phase) {
+		r.installer.mu.Lock()
+		defer r.installer.mu.Unlock()
+		if job := r.installer.jobs[h.Metadata.Name]; job != nil && r.installer.silent && !job.Booted.IsZero() {
+			job.Phase, job.Started, job.LastReport = phase, job.Started.Add(-time.Hour), time.Now().Add(-time.Hour)
+		}
+	}
+	for what, call := range map[string]func() (provisioner.Result, error){
+		"image": func() (provisioner.Result, error) { return r.provisionerOf(h, good).Provision(noData{}) },
+		"wipe":  func() (provisioner.Result, error) { return r.provisionerOf(h, good).Deprovision() },
+	} {
+		h.Status.Provisioning.Image.URL = h.Spec.Image.URL
+		for _, phase := range []redfish.Phase{redfish.PhaseWaiting, redfish.PhaseRunning} {
+			silence := func(on bool) {
+				r.installer.mu.Lock()
+				defer r.installer.mu.Unlock()
+				r.installer.silent = on
+				delete(r.installer.jobs, map[bool]string{true: h.Metadata.Name}[on])
+			}
+			silence(true)
+			h.Status.ErrorType = metal3v1alpha1.NoError
+			result, err := settle(t, func() (provisioner.Result, error) { late(phase); return call() })
+			if err != nil || !strings.Contains(result.ErrorMessage, "given up after 3 boots") {
+				t.Fatalf("%s, %s: %+v, %v", what, phase, result, err)
+			}
+			if result, err = settle(t, call); err != nil || !strings.Contains(result.ErrorMessage, "given up after 3 boots") {
+				t.Errorf("%s, %s: without a wish for another try: %+v, %v", what, phase, result, err)
+			}
+			silence(false)
+			h.Status.ErrorType = metal3v1alpha1.ProvisioningError // as the manager leaves it, and calls again when it is time
+			try := func() (provisioner.Result, error) {
+				result, err := call()
+				h.Status.ErrorType = metal3v1alpha1.NoError
+				return result, err
+			}
+			if result, err = settle(t, try); err != nil || result.ErrorMessage != "" {
+				t.Errorf("%s, %s: the next try: %+v, %v", what, phase, result, err)
+			}
+		}
+	}
+}
+
 // The reason tells of Secure Boot only where the BMC says that it is on.
 func TestAnInstallerThatSecureBootMayHaveRefused(t *testing.T) {
 	for _, signed := range []bool{true, false} {

@@ -28,7 +28,7 @@ func (p *hostProvisioner) Provision(configData provisioner.HostConfigData) (prov
 		if same && job.Phase == PhaseFailed && !retry {
 			return provisioner.Failed("Image provisioning failed: " + job.Message), nil
 		}
-		if !same || job.Phase == PhaseFailed {
+		if !same || job.Phase == PhaseFailed || retry && c.givenUp(job) {
 			work := Job{Purpose: PurposeInstall, Image: *image}
 			if err := readConfig(configData, &work); err != nil {
 				return provisioner.Result{}, err
@@ -60,13 +60,14 @@ func (p *hostProvisioner) Deprovision() (provisioner.Result, error) {
 			return provisioner.Result{}, err
 		}
 		wiping := found && job.Purpose == PurposeWipe
+		retry := provisioner.IsRetry(p.host, metal3v1alpha1.ProvisioningError)
 		carries := p.host.Status.Provisioning.Image.URL != ""
 		switch {
 		case !found && !carries:
 			return provisioner.Result{}, nil
-		case wiping && job.Phase == PhaseFailed && !provisioner.IsRetry(p.host, metal3v1alpha1.ProvisioningError):
+		case wiping && job.Phase == PhaseFailed && !retry:
 			return provisioner.Failed("Wiping failed: " + job.Message), nil
-		case !wiping || job.Phase == PhaseFailed:
+		case !wiping || job.Phase == PhaseFailed || retry && c.givenUp(job):
 			if err := c.start(Job{Purpose: PurposeWipe, Soft: p.host.Metadata.Annotations[metal3v1alpha1.WipeAnnotation] == "soft"}); err != nil {
 				return provisioner.Result{}, err
 			}
@@ -185,6 +186,19 @@ func (c *call) bootAgain(job JobStatus, reason string) (provisioner.Result, erro
 	c.forget()
 	c.publish("InstallerRestarted", fmt.Sprintf("Boot %d of %d: %s", job.Tries+1, c.o.MaxBoots, reason))
 	return provisioner.Again(0), nil
+}
+
+// givenUp reports whether the job's boots are used up, or none of them came about in time. Nothing
+// becomes of such a job any more: another try needs another one.
+func (c *call) givenUp(job JobStatus) bool {
+	last := job.Tries >= c.o.MaxBoots
+	switch job.Phase {
+	case PhaseRunning:
+		return last && time.Since(job.LastReport) > c.o.SilenceTimeout
+	case PhaseWaiting:
+		return (last || job.Booted.IsZero()) && time.Since(job.Started) > c.o.BootTimeout
+	}
+	return false
 }
 
 // bootName says what the machine should boot from. The URL itself is a secret.
