@@ -169,10 +169,11 @@ func (c *conn) Write(p []byte) (int, error) { return c.out.put(p) }
 func (c *conn) LocalAddr() net.Addr         { return c.local }
 func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
-// Close ends both directions: the peer reads what it has not read yet.
+// Close ends both directions: the peer reads what it has not read yet. A peer that has
+// read the end can write nothing any more.
 func (c *conn) Close() error {
-	c.out.set(&c.out.ended)
 	c.in.set(&c.in.refused)
+	c.out.set(&c.out.ended)
 	c.in.read.set(time.Time{})
 	c.out.write.set(time.Time{})
 	return nil
