@@ -204,7 +204,7 @@ func (r *run) arrive() {
 
 // recently reports whether a host was asked to try again lately, and notes that it is now.
 func (r *run) recently(name string) bool {
-	if time.Since(r.asked[name]) < 5*time.Second {
+	if time.Since(r.asked[name]) < 10*time.Second {
 		return true
 	}
 	r.asked[name] = time.Now()

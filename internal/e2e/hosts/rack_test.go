@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 // patience bounds every wait. It is long, since hosts that a killed process was at work on
 // are left alone for a while, on a machine that may have other work.
-const patience = 6 * time.Minute
+const patience = 10 * time.Minute
 
 // bmcPatience is how long BMCs may take; hosts of a killed process are left alone for twice
 // as long.
