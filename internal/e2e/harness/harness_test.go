@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,5 +75,19 @@ func TestWhatFails(t *testing.T) {
 		if len(v.said) != 1 {
 			t.Errorf("%s: said %q", name, v.said)
 		}
+	}
+}
+
+func TestAProcessHasItsFolderAndEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	p := harness.New(t, harness.Config{
+		Program: "/bin/sh", Args: func() []string { return []string{"-c", "echo $SLIPWAY_HARNESS at $(pwd -P)"} },
+		Dir: dir, Env: []string{"SLIPWAY_HARNESS=told"},
+	})
+	p.Start()
+	<-p.Done()
+	real, err := filepath.EvalSymlinks(dir)
+	if want := "told at " + real + "\n"; err != nil || p.Printed() != want {
+		t.Errorf("it printed %q, want %q, %v", p.Printed(), want, err)
 	}
 }

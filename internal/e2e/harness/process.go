@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type Config struct {
 	Program string          // its path
 	Args    func() []string // asked for at each start; nil means none
 	Inside  []string        // what the program is run with, such as nsenter; nil means nothing
+	Dir     string          // that it runs in; empty means this process's
+	Env     []string        // NAME=VALUE, beside those of this process
 }
 
 // Process is a program that is started again and again. Its methods are for the
@@ -80,6 +83,7 @@ func (p *Process) Start() {
 		line = append(line, p.cfg.Args()...)
 	}
 	p.cmd = exec.Command(line[0], line[1:]...)
+	p.cmd.Dir, p.cmd.Env = p.cfg.Dir, append(os.Environ(), p.cfg.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open

@@ -7,62 +7,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/slipway-project/slipway/internal/e2e/harness"
 	"github.com/slipway-project/slipway/internal/testport"
 )
-
-// programs are built once for all stories.
-var programs = []string{"controllerd", "provisionerd", "slipway"}
 
 // build builds the programs and returns the folder that they are in.
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, p := range programs {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, p), "github.com/slipway-project/slipway/cmd/"+p)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("cannot build %s: %v\n%s", p, err, out)
-		}
+	if err := harness.Build(dir, "controllerd", "provisionerd", "slipway"); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
 
-// process is a program that a story left running.
-type process struct {
-	cmd    *exec.Cmd
-	output *output
-	done   chan struct{} // closed when it has ended
-	err    error         // how it ended, once done is closed
+// story is a running script as the harness wants it: what fails ends the script, and
+// processes end with it.
+type story struct {
+	testing.TB // of all stories
+	ts         *testscript.TestScript
+	failed     bool
 }
 
-// output collects what a process prints.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+func (s *story) Helper()                           {}
+func (s *story) Cleanup(f func())                  { s.ts.Defer(f) }
+func (s *story) Failed() bool                      { return s.failed }
+func (s *story) Fatal(args ...any)                 { s.Fatalf("%s", fmt.Sprint(args...)) }
+func (s *story) Errorf(format string, args ...any) { s.Fatalf(format, args...) }
+func (s *story) Logf(format string, args ...any)   { s.ts.Logf(format, args...) }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
+func (s *story) Fatalf(format string, args ...any) {
+	s.failed = true
+	s.ts.Fatalf(format, args...)
 }
 
 // processesKey is where a story's environment holds its processes.
 type processesKey struct{}
 
-type processes map[string]*process
+type processes map[string]*harness.Process
 
 // TestStories runs the stories in testdata/script. ADDRESS0 and ADDRESS1 are for programs
 // that have to come back where they were. Besides what testscript offers they use
@@ -88,79 +75,41 @@ func TestStories(t *testing.T) {
 			for i, addr := range testport.Free(t, 2) {
 				env.Setenv(fmt.Sprintf("ADDRESS%d", i), addr)
 			}
-			all := processes{}
-			env.Values[processesKey{}] = all
-			env.Defer(func() {
-				for _, p := range all {
-					_ = p.cmd.Process.Kill() // it may have ended
-					<-p.done
-				}
-			})
+			env.Values[processesKey{}] = processes{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": serve, "begin": begin, "term": term, "slay": slay, "say": say, "silent": silent, "until": until, "readenv": readenv,
+			"serve": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Setenv(args[0], create(t, ts, args).Serve())
+			},
+			"begin":  func(ts *testscript.TestScript, _ bool, args []string) { create(t, ts, args).Start() },
+			"term":   func(ts *testscript.TestScript, _ bool, args []string) { find(ts, args).End() },
+			"slay":   func(ts *testscript.TestScript, _ bool, args []string) { find(ts, args).Kill() },
+			"say":    func(ts *testscript.TestScript, _ bool, args []string) { find(ts, args).Says(args[1], 0) },
+			"silent": silent, "until": until, "readenv": readenv,
 		},
 	})
 }
 
-func start(ts *testscript.TestScript, args []string) *process {
+// create returns the process that a story starts under a name.
+func create(t *testing.T, ts *testscript.TestScript, args []string) *harness.Process {
 	if len(args) < 2 {
 		ts.Fatalf("usage: NAME PROGRAM ARGS...")
 	}
-	path := filepath.Join(strings.Split(ts.Getenv("PATH"), string(filepath.ListSeparator))[0], args[1])
-	p := &process{cmd: exec.Command(path, args[2:]...), output: &output{}, done: make(chan struct{})}
-	p.cmd.Dir = ts.Getenv("WORK")
-	p.cmd.Env = append(os.Environ(), "SLIPWAY_DATA="+ts.Getenv("SLIPWAY_DATA"))
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.WaitDelay = time.Minute // what it has started may hold its output open
-	ts.Check(p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
+	p := harness.New(&story{TB: t, ts: ts}, harness.Config{
+		Name: args[0], Program: program(ts, args[1]), Args: func() []string { return args[2:] },
+		Dir: ts.Getenv("WORK"), Env: []string{"SLIPWAY_DATA=" + ts.Getenv("SLIPWAY_DATA")},
+	})
 	ts.Value(processesKey{}).(processes)[args[0]] = p
 	return p
 }
 
-func begin(ts *testscript.TestScript, _ bool, args []string) { start(ts, args) }
-
-// patience bounds every wait of a story.
-const patience = 3 * time.Minute
-
-// eventually calls a function until it says that it is content.
-func eventually(ts *testscript.TestScript, what string, content func() bool) {
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !content() {
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s: not after %v", what, patience)
-		}
-		<-tick.C
-	}
+// program returns the path of one of ours.
+func program(ts *testscript.TestScript, name string) string {
+	return filepath.Join(strings.Split(ts.Getenv("PATH"), string(filepath.ListSeparator))[0], name)
 }
 
-func serve(ts *testscript.TestScript, _ bool, args []string) {
-	p := start(ts, args)
-	address := ""
-	eventually(ts, args[0]+" ready", func() bool {
-		for line := range strings.Lines(p.output.String()) {
-			if a, ok := strings.CutPrefix(line, "ready "); ok && strings.HasSuffix(a, "\n") {
-				address = strings.TrimSpace(a)
-			}
-		}
-		select {
-		case <-p.done:
-			ts.Fatalf("%s ended: %v\n%s", args[0], p.err, p.output)
-		default:
-		}
-		return address != ""
-	})
-	ts.Setenv(args[0], address)
-}
-
-func find(ts *testscript.TestScript, args []string) *process {
+func find(ts *testscript.TestScript, args []string) *harness.Process {
 	p, ok := ts.Value(processesKey{}).(processes)[args[0]]
 	if !ok {
 		ts.Fatalf("there is no process %q", args[0])
@@ -168,42 +117,16 @@ func find(ts *testscript.TestScript, args []string) *process {
 	return p
 }
 
-func term(ts *testscript.TestScript, _ bool, args []string) {
-	p := find(ts, args)
-	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		ts.Fatalf("%s still runs %v after SIGTERM\n%s", args[0], patience, p.output)
-	}
-	if p.err != nil {
-		ts.Fatalf("%s ended with %v, want exit code 0\n%s", args[0], p.err, p.output)
-	}
-}
-
-func slay(ts *testscript.TestScript, _ bool, args []string) {
-	p := find(ts, args)
-	ts.Check(p.cmd.Process.Kill())
-	<-p.done
-}
-
-func say(ts *testscript.TestScript, _ bool, args []string) {
-	p := find(ts, args)
-	eventually(ts, fmt.Sprintf("%s to say %q", args[0], args[1]), func() bool {
-		return strings.Contains(p.output.String(), args[1])
-	})
-}
-
 func silent(ts *testscript.TestScript, _ bool, args []string) {
-	if p := find(ts, args); strings.Contains(p.output.String(), args[1]) {
-		ts.Fatalf("%s printed %q:\n%s", args[0], args[1], p.output)
+	if said := find(ts, args).Printed(); strings.Contains(said, args[1]) {
+		ts.Fatalf("%s printed %q:\n%s", args[0], args[1], said)
 	}
 }
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
-	path := filepath.Join(strings.Split(ts.Getenv("PATH"), string(filepath.ListSeparator))[0], args[1])
+	path := program(ts, args[1])
 	var last []byte
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		cmd := exec.Command(path, args[2:]...)
 		cmd.Dir = ts.Getenv("WORK")
@@ -213,7 +136,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%v has not changed about %q after %v:\n%s", args[1:], args[0], patience, last)
+			ts.Fatalf("%v has not changed about %q after %v:\n%s", args[1:], args[0], harness.Patience, last)
 		}
 	}
 }
