@@ -2,11 +2,11 @@ package image
 
 import (
 	"bytes"
-	"compress/flate"
 	"context"
 	"io"
 
 	"github.com/juju/errors"
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
 )
 
