@@ -308,7 +308,7 @@ func (c *Conn) frame() (*bytes.Buffer, error) {
 	}
 	frame := frames.Get().(*bytes.Buffer)
 	frame.Reset()
-	if _, err := frame.ReadFrom(&capped{from: r, max: &c.maxFrame}); err != nil {
+	if _, err := frame.ReadFrom(&capped{from: r, max: &c.maxFrame, heard: c.heard}); err != nil {
 		releaseFrame(frame)
 		return nil, errors.Trace(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -451,6 +452,48 @@ func TestPongsHaveTheTimeOfAnyFrame(t *testing.T) {
 		defer wire.mu.Unlock()
 		if wire.left != 20*time.Second {
 			t.Errorf("a pong has %v, want as much as a request", wire.left)
+		}
+	})
+}
+
+// slow is a connection over which each write takes a minute, once it is told so.
+type slow struct {
+	net.Conn
+	on *atomic.Bool
+}
+
+func (c slow) Write(p []byte) (int, error) {
+	if !c.on.Load() {
+		return c.Conn.Write(p)
+	}
+	for i := range 6 {
+		time.Sleep(10 * time.Second) // of fake time
+		if _, err := c.Conn.Write(p[i*len(p)/6 : (i+1)*len(p)/6]); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// A peer whose request takes longer than it may be silent is not silent.
+func TestALongRequestOverASlowLineIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memnet.Listen()
+		s := newServerAt(t, l, rpc.ConnConfig{})
+		var on atomic.Bool
+		ws, _, err := (&websocket.Dialer{WriteBufferSize: 1 << 16, NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := l.Dial(ctx, network, addr)
+			return slow{conn, &on}, err
+		}}).Dial(s.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.Close()
+		on.Store(true)
+		write(t, ws, `{"request-id":1,"type":"Test","request":"Nothing","x":"`+strings.Repeat("y", 30_000)+`"}`)
+		on.Store(false)
+		if got := read(t, ws); got != `{"request-id":1,"response":{}}` {
+			t.Errorf("answer = %s", got)
 		}
 	})
 }

@@ -29,11 +29,13 @@ func readFrame(ws *websocket.Conn, buf *bytes.Buffer) error {
 }
 
 // capped reads a message of at most max bytes. The limit may change meanwhile:
-// a reader waits for a message long before it is sent.
+// a reader waits for a message long before it is sent. Each part of it is a sign of life:
+// while a peer sends a long one over a slow line it can answer no ping.
 type capped struct {
-	from io.Reader
-	max  *atomic.Int64
-	read int64
+	from  io.Reader
+	max   *atomic.Int64
+	heard func() error
+	read  int64
 }
 
 // Read implements io.Reader. It returns websocket.ErrReadLimit for a message
@@ -42,6 +44,9 @@ func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	if c.read += int64(n); c.read > c.max.Load() {
 		return 0, websocket.ErrReadLimit
+	}
+	if err == nil && n > 0 {
+		err = c.heard()
 	}
 	return n, err
 }
