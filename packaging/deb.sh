@@ -34,7 +34,7 @@ service() {
 	put 644 "packaging/$env" "$root/etc/slipway/$env"
 	echo "/etc/slipway/$env" >"$root/DEBIAN/conffiles"
 	local script
-	for script in postinst prerm postrm; do
+	for script in preinst postinst prerm postrm; do
 		sed -e "s|@UNIT@|$package.service|g; s|@USER@|$user|g; s|@HOME@|$home|g; s|@PACKAGE@|$package|g" "packaging/deb/$script" >"$root/DEBIAN/$script"
 		chmod 755 "$root/DEBIAN/$script"
 	done

@@ -22,7 +22,7 @@ parts=(
 	"jsclient -"
 	"wire -"
 	"userdata cloud-init python3"
-	"packages dpkg man-db groff-base bash-completion shellcheck systemd init-system-helpers passwd util-linux xz-utils"
+	"packages dpkg man-db groff-base bash-completion shellcheck lintian systemd systemd-container init-system-helpers passwd util-linux xz-utils"
 	"lxd lxd lxd-client busybox-static uidmap rsync acl squashfs-tools debootstrap systemd iproute2"
 )
 

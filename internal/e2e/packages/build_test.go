@@ -93,6 +93,7 @@ func sum(t *testing.T, file string) string {
 // The same sources give the same bytes in another folder and at another time. The
 // long form compiles all of it anew, with SOAK.
 func TestReproducible(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	arches, env := "amd64", []string{"HOME=" + dir}
 	if os.Getenv("SOAK") != "" {
@@ -225,6 +226,19 @@ func TestArchives(t *testing.T) {
 	}
 }
 
+// Debian's own checker finds no error in the packages. What it is told to pass over is
+// in packaging/deb.sh.
+func TestLintian(t *testing.T) {
+	t.Parallel()
+	line := []string{"--fail-on", "error,warning", "--allow-root"}
+	for _, name := range packages {
+		line = append(line, deb(t, name, "amd64"))
+	}
+	if out, err := exec.Command("lintian", line...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The scripts are sound, those that run on other people's machines as well.
 func TestScripts(t *testing.T) {
 	dir := t.TempDir()
@@ -234,7 +248,7 @@ func TestScripts(t *testing.T) {
 		if out, err := exec.Command("dpkg-deb", "-e", deb(t, name, "amd64"), to).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		for _, script := range []string{"postinst", "prerm", "postrm"} {
+		for _, script := range []string{"preinst", "postinst", "prerm", "postrm"} {
 			line = append(line, filepath.Join(to, script))
 		}
 	}

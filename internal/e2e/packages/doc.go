@@ -1,7 +1,9 @@
 // Package packages builds the archives and the Debian packages of a release as
 // packaging/ does, twice in different folders to compare them; looks into those of
 // every architecture; and installs those of this machine's in a root of their own,
-// where the services run as their users, are told to stop, removed and purged.
+// where the services run as their users, are told to stop, removed and purged; and
+// in another, whose own systemd runs, an older version is installed, upgraded and
+// gone back to.
 //
 // The root is laid out from the files that Debian's packages have on this machine,
 // with their entries in dpkg's data base: all essential ones, systemd, and what

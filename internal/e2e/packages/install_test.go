@@ -25,7 +25,9 @@ const exposure = 20
 
 // One life of the packages on a machine, from the first installation to the end.
 func TestInstalled(t *testing.T) {
+	t.Parallel()
 	r := newRoot(t)
+	before := r.all(t)
 	steps := []struct {
 		name string
 		step func(*testing.T, root)
@@ -40,6 +42,7 @@ func TestInstalled(t *testing.T) {
 		{"Remove", remove},
 		{"Reinstall", reinstall},
 		{"Purge", purge},
+		{"NothingElse", func(t *testing.T, r root) { nothingElse(t, before, r.all(t)) }},
 		{"WithoutSysusers", withoutSysusers},
 	}
 	for _, s := range steps {
@@ -240,6 +243,25 @@ func purge(t *testing.T, r root) {
 	}
 	if out, err := r.try("dpkg", "--status", "slipway-controller"); err == nil {
 		t.Errorf("dpkg still knows of the package:\n%s", out)
+	}
+}
+
+// staying is what is there after a purge and was not before the installation: what
+// an agent of the same machine has, the services' users, and what dpkg has noted.
+var staying = regexp.MustCompile(`^(var/lib/slipway(/agent(\.yaml|/state)?)?|etc/(passwd|group|shadow|gshadow)-?|etc/\.pwd\.lock|var/log/dpkg\.log|var/lib/dpkg/.*)$`)
+
+// nothingElse checks that a purge takes away what the packages have brought, and
+// nothing else.
+func nothingElse(t *testing.T, before, after map[string]bool) {
+	for path := range before {
+		if !after[path] {
+			t.Errorf("%s is gone, and was there before", path)
+		}
+	}
+	for path := range after {
+		if !before[path] && !staying.MatchString(path) {
+			t.Errorf("%s is left", path)
+		}
 	}
 }
 

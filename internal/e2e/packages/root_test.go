@@ -69,6 +69,22 @@ func (r root) exists(name string) bool {
 	return err == nil
 }
 
+// all returns all files and folders of the root that stay there.
+func (r root) all(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, top := range []string{"etc", "usr", "var"} {
+		err := filepath.WalkDir(r.path(top), func(path string, _ os.DirEntry, err error) error {
+			found[strings.TrimPrefix(path, string(r)+"/")] = true
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
 // newRoot lays out a root.
 func newRoot(t *testing.T) root {
 	t.Helper()
