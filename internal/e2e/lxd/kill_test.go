@@ -75,9 +75,12 @@ var kills = []struct{ victim, phase string }{
 	{"controllerd", "removing"}, {"agent", "removing"}, {"worker", "removing"}, {"LXD", "removing"},
 }
 
+// It is the last to use the shared daemon: the tests beside it have their own.
+//
 // Whoever is killed, and whenever: each machine gets one container, and none is
 // left when it has been removed.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	s := newReadySite(t)
 	counts := map[string]int{}
 	var all, unsettled []string

@@ -33,6 +33,7 @@ exit $code`
 // own, which is inside of it, on a network with an address for each: from the network
 // itself, and from the site.
 func TestContainersInsideAMachine(t *testing.T) {
+	t.Parallel()
 	inside := newNetwork(t)
 	serveAddresses(t, inside)
 	server := another(t, inside)

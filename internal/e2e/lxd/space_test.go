@@ -15,6 +15,7 @@ import (
 // A pool without room for a machine, or for its agent, is said to be full, and
 // leaves nothing behind. Once there is room the machine starts.
 func TestNoSpaceIsSaidAndMended(t *testing.T) {
+	t.Parallel()
 	inside := newNetwork(t)
 	pool := filepath.Join(t.TempDir(), "pool")
 	if err := os.Mkdir(pool, 0o711); err != nil {

@@ -26,8 +26,10 @@ systemctl restart slipway-agent`
 // place, which systemd does not notice, and is found upgraded when systemd starts
 // it anew. Versions that do not work leave it as it is.
 func TestUpgradeUnderSystemd(t *testing.T) {
-	daemon.importSystem(t, "")
-	s := newSite(t)
+	t.Parallel()
+	server := another(t, nil)
+	server.importSystem(t, "")
+	s := newStaticSite(t, server)
 	s.slipway("model-config", "lxd-image=system", "lxd-profiles=default,system")
 	const good, crashing, hanging = "9.9.9001", "9.9.9002", "9.9.9003"
 	s.offer(good, "cmd/provisionerd", "internal/buildinfo.Version="+good)
