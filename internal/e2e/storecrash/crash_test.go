@@ -71,7 +71,7 @@ func TestKilledWritersLoseNothing(t *testing.T) {
 			after = whileOpening
 		}
 		r := crash(t, checker.Dir, after)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		err := checker.Check(ctx, r.reports)
 		cancel()
 		if err != nil {
@@ -121,7 +121,7 @@ func crash(t *testing.T, dir string, after int) run {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	const hangs = time.Minute // without an acknowledgement
+	const hangs = 3 * time.Minute // without an acknowledgement
 	due := time.AfterFunc(hangs, func() { cmd.Process.Kill() })
 	defer due.Stop()
 	if after == whileOpening {
@@ -216,7 +216,7 @@ func TestCheckerSeesALoss(t *testing.T) {
 }
 
 func TestAFullDiskIsSurvived(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0]) // a process of its own, because the limit is for all of it
 	cmd.Env = append(os.Environ(), fullDir+"="+t.TempDir())
