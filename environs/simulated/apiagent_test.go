@@ -171,7 +171,7 @@ func TestAgentEndsWhenItsMachineIsGone(t *testing.T) {
 func newSilentAPI() *fakeAPI { return &fakeAPI{changes: make(chan struct{})} }
 
 func TestAgentLogsInOverTheAPI(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s := apitest.NewServer(t, apitest.Options{})
 	var mu sync.Mutex

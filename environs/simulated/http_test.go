@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-project/slipway/environs/config"
 	"github.com/slipway-project/slipway/environs/providertest"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/testport"
 )
 
 func dial(t *testing.T, c simulated.DialConfig) *simulated.Client {
@@ -158,13 +159,15 @@ func TestRackThatDoesNotAnswer(t *testing.T) {
 	if _, err := client.Describe(t.Context()); !errors.Is(err, environs.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Describe = %v, want ErrBusy for a deadline", err)
 	}
-	gone := httptest.NewServer(http.NotFoundHandler())
-	foreign := dial(t, simulated.DialConfig{URL: gone.URL, Token: "any"})
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	foreign := dial(t, simulated.DialConfig{URL: other.URL, Token: "any"})
 	if _, err := foreign.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "answered 404") {
 		t.Errorf("Describe of something else = %v", err)
 	}
-	gone.Close()
-	if _, err := foreign.Describe(t.Context()); !errors.Is(err, environs.ErrBusy) || !strings.Contains(err.Error(), "cannot reach rack at "+gone.URL) {
+	away := "http://" + testport.Refusing(t)
+	refused := dial(t, simulated.DialConfig{URL: away, Token: "any"})
+	if _, err := refused.Describe(t.Context()); !errors.Is(err, environs.ErrBusy) || !strings.Contains(err.Error(), "cannot reach rack at "+away) {
 		t.Errorf("Describe = %v, want ErrBusy", err)
 	}
 }

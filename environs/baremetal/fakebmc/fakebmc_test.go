@@ -61,7 +61,7 @@ func openAt(t *testing.T, l net.Listener, transport http.RoundTripper, c fakebmc
 // do sends a request and returns the status and the decoded answer.
 func (c *client) do(method, path, body string) (int, map[string]any) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
 	if err != nil {

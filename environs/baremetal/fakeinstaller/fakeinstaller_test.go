@@ -202,7 +202,7 @@ func machine(t *testing.T) *fakebmc.System {
 // boots has a machine boot.
 func (c *controller) boots(o fakeinstaller.Options, s *fakebmc.System, source fakebmc.BootSource, path string) fakebmc.End {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Media, o.Pause = c.Client(), time.Millisecond
 	return fakeinstaller.New(o).Boot(ctx, s, fakebmc.Boot{Source: source, URL: c.URL + path})
