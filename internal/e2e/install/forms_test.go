@@ -373,7 +373,12 @@ func (f *forms) vlan(id string) {
 		f.t.Error("the disk is not empty")
 	}
 	sent := f.trunk.sent()
-	if len(sent) != 3 || sent[0].untagged+sent[1].tagged+sent[2].untagged > 0 {
+	tagged, untagged := 0, 0 // starts; an installer that takes too long on a busy machine is started again
+	for _, r := range sent {
+		tagged += min(r.tagged, 1)
+		untagged += min(r.untagged, 1)
+	}
+	if tagged < 2 || untagged != 1 || tagged+untagged != len(sent) || sent[0].tagged == 0 || sent[len(sent)-1].tagged == 0 {
 		f.t.Errorf("frames of installer, system and installer, want those of installers in the VLAN and no others: %+v", sent)
 	}
 }
