@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -45,7 +46,7 @@ type sealer struct {
 
 	mu       sync.Mutex
 	armed    bool
-	id       []byte          // of the newest key
+	id       []byte          // of the key that seals since the replacement began; nil before
 	sessions map[string]bool // whose transactions write what it has sealed
 	seen     int             // commands of the sealing
 	strike   int             // the one to kill at; 0 means none
@@ -68,7 +69,7 @@ func sealedIn(collection string) bool {
 func (s *sealer) observe(cmd bson.D) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.armed || len(cmd) == 0 || !s.ofSealing(cmd) {
+	if !s.armed || len(cmd) == 0 || !s.begun() || !s.ofSealing(cmd) {
 		return
 	}
 	if s.seen++; s.seen != s.strike {
@@ -78,6 +79,21 @@ func (s *sealer) observe(cmd bson.D) {
 	_ = syscall.Kill(s.pid, syscall.SIGKILL) // its end is waited for
 	<-s.dead
 }
+
+// begun reports whether there is more than one key, or was before.
+func (s *sealer) begun() bool {
+	if s.id == nil {
+		text, err := os.ReadFile(s.keyFile())
+		if err == nil && bytes.Count(bytes.TrimSpace(text), []byte("\n")) > 0 {
+			id, _, _ := bytes.Cut(text, []byte(" "))
+			s.id = append(id, ':')
+		}
+	}
+	return s.id != nil
+}
+
+// keyFile is where the controller has its keys.
+func (s *sealer) keyFile() string { return filepath.Join(s.dataDir, "hosts.key") }
 
 // ofSealing reports whether a command looks for secrets, or writes those that the newest
 // key has sealed.
@@ -211,7 +227,7 @@ func (s *sealer) fill() {
 // ring returns the keys in the controller's file.
 func (s *sealer) ring() *hostkey.Ring {
 	s.t.Helper()
-	r, err := hostkey.Read(filepath.Join(s.dataDir, "hosts.key"))
+	r, err := hostkey.Read(s.keyFile())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -221,7 +237,7 @@ func (s *sealer) ring() *hostkey.Ring {
 // newest returns the id of the key that seals.
 func (s *sealer) newest() string {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.dataDir, "hosts.key"))
+	text, err := os.ReadFile(s.keyFile())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -234,7 +250,7 @@ func (s *sealer) arm(strike int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed, s.seen, s.strike, s.struck = true, 0, strike, ""
-	s.id, s.pid, s.dead = []byte(s.newest()+":"), s.controller.Pid(), s.controller.Done()
+	s.id, s.pid, s.dead = nil, s.controller.Pid(), s.controller.Done()
 }
 
 // disarm returns how many commands the sealing has had, and at which the controller was
@@ -246,13 +262,18 @@ func (s *sealer) disarm() (seen int, struck string) {
 	return s.seen, s.struck
 }
 
-// rotate begins a replacement of the key, while the controller runs.
+// rotate begins a replacement of the key, while the controller runs: it may still be busy
+// with the file of the one before.
 func (s *sealer) rotate(strike int) {
 	s.t.Helper()
-	s.controller.Signal(syscall.SIGSTOP) // until the test knows the new key
-	harness.Run(s.t, nil, filepath.Join(programs, "controllerd"), "rotate-host-key", "--data-dir", s.dataDir)
 	s.arm(strike)
-	s.controller.Signal(syscall.SIGCONT)
+	harness.Eventually(s.t, "a replacement begins", func() bool {
+		out, err := exec.Command(filepath.Join(programs, "controllerd"), "rotate-host-key", "--data-dir", s.dataDir).CombinedOutput()
+		if err != nil && !bytes.Contains(out, []byte("is in use by process")) {
+			s.t.Fatalf("rotate-host-key: %v\n%s", err, out)
+		}
+		return err == nil
+	})
 }
 
 // rotated waits until there is but one key.
