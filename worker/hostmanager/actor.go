@@ -31,6 +31,7 @@ type actor struct {
 	record   Record
 	saved    string    // what the store has, as text
 	intent   time.Time // until when the last intent noted lasts
+	doubt    time.Time // until when a call that got no answer may still do something
 	quick    int       // passes in a row without a wait
 	pending  Update    // what has not been saved yet
 	lost     error     // another manager has taken over
@@ -104,6 +105,7 @@ func (a *actor) text() string {
 func (a *actor) run() error {
 	defer a.cancel()
 	defer a.m.queue.leave(a.id)
+	defer a.withdraw()
 	for {
 		a.take()
 		if a.record.Host == nil {
@@ -113,6 +115,9 @@ func (a *actor) run() error {
 			continue // the first record is on its way
 		}
 		o, ok := a.pass()
+		if !ok || o.kind == failed || o.kind == faulted {
+			a.doubt = a.intent // a call may have been broken off
+		}
 		if !ok {
 			return nil
 		}
@@ -212,6 +217,27 @@ func (a *actor) intend() error {
 	}
 	a.intent = until
 	return nil
+}
+
+// withdrawLimit is how long the end of a manager waits for withdrawn intents.
+const withdrawLimit = 2 * time.Second
+
+// withdraw takes back what is left of the intent when the manager was asked to end,
+// so that the next one need not wait. It stays if a call was broken off, which the
+// machine may still act on.
+func (a *actor) withdraw() {
+	until := time.Now()
+	if a.doubt.After(until) {
+		until = a.doubt
+	}
+	if a.m.tomb.Err() != nil || a.forsaken || !a.intent.After(until) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), withdrawLimit)
+	defer cancel()
+	if err := a.m.config.Store.Intend(ctx, a.id, until); err != nil {
+		logger.Infof("host %s: the next host manager has to wait until %s: %v", a.id, a.intent.Format(time.RFC3339), err)
+	}
 }
 
 // save saves what changed, and does not give up.

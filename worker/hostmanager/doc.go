@@ -22,6 +22,8 @@
 // A host that carries an image is never wiped because of an error: only another
 // wish of its owner, or its removal, leads to deprovisioning. Before anything is
 // done to a machine an intent is noted in its record, so that whoever takes over
-// from this process waits until what it may still have under way has passed.
+// from this process waits until what it may still have under way has passed. A
+// manager that is asked to end takes the intents back for which every call was
+// answered.
 // Removal ends, whatever the back end does.
 package hostmanager

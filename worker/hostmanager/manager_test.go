@@ -491,6 +491,54 @@ func TestForeignIntentsAreWaitedOut(t *testing.T) {
 	})
 }
 
+// TestIntentsAreTakenBack ends managers whose last call was answered, was broken
+// off by the end, or had failed before.
+func TestIntentsAreTakenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(context.Context) (provisioner.Result, error)
+		stays  bool
+	}{
+		"answered":         {nil, false},
+		"still under way":  {dirty(time.Hour), false},
+		"broken off":       {hang, true},
+		"failed":           {broken, true},
+		"refused by a BMC": {verdict("no"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, b := hostmanagertest.New(), &script{provision: c.answer}
+				s.Add("a", withImage)
+				stop := start(t, hostmanager.Config{Store: s, Factory: b.factory})
+				eventually(t, time.Minute, "the call", func() bool { return b.count("provision") > 0 })
+				synctest.Wait()
+				if !s.Intent("a").After(time.Now()) {
+					t.Errorf("acts without an intent, the last of which was until %v", s.Intent("a"))
+				}
+				stop()
+				if s.Intent("a").After(time.Now()) != c.stays {
+					t.Errorf("the intent lasts for %v more, want it to stay: %v", time.Until(s.Intent("a")), c.stays)
+				}
+			})
+		})
+	}
+}
+
+// TestIntentsThatCannotBeTakenBack do not hold up the end.
+func TestIntentsThatCannotBeTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, b := hostmanagertest.New(), new(script)
+		s.Add("a", withImage)
+		stop := start(t, hostmanager.Config{Store: s, Factory: b.factory})
+		eventually(t, time.Minute, "the call", func() bool { return b.count("provision") > 0 })
+		synctest.Wait()
+		s.FailWith(func(string) error { return errors.New("connection lost") })
+		stop()
+		if !s.Intent("a").After(time.Now()) {
+			t.Error("the intent has gone all the same")
+		}
+	})
+}
+
 func TestAnotherOwnerStopsTheManager(t *testing.T) {
 	for _, what := range []string{"intend", "save"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,9 @@ type Store interface {
 	WatchHosts(ctx context.Context) (watcher.StringsWatcher, error)
 	// Hosts returns the records of the hosts that there are among ids.
 	Hosts(ctx context.Context, ids []string) ([]Record, error)
-	// Intend notes that this manager may act on the host until a time. It must
-	// have been noted durably when it returns.
+	// Intend notes that this manager may act on the host until a time, which
+	// replaces what was noted before. It must have been noted durably when it
+	// returns. A time that has passed takes the intent back.
 	Intend(ctx context.Context, id string, until time.Time) error
 	// Save replaces what the manager knows of the host.
 	Save(ctx context.Context, id string, update Update) error

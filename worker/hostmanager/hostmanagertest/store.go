@@ -29,13 +29,14 @@ type Store struct {
 	events   map[string][]string
 	saves    int
 	intents  int
+	until    map[string]time.Time    // each host's last intent
 	fail     func(what string) error // what is watch, hosts, intend, save or remove
 }
 
 // New returns an empty store.
 func New() *Store {
 	return &Store{records: make(map[string]hostmanager.Record), states: make(map[string][]metal3v1alpha1.ProvisioningState),
-		events: make(map[string][]string), fail: func(string) error { return nil }}
+		events: make(map[string][]string), until: make(map[string]time.Time), fail: func(string) error { return nil }}
 }
 
 // FailWith has f decide which calls fail; what is "watch", "hosts", "intend", "save" or
@@ -138,11 +139,23 @@ func (s *Store) Hosts(_ context.Context, ids []string) ([]hostmanager.Record, er
 }
 
 // Intend is described by hostmanager.Store.
-func (s *Store) Intend(context.Context, string, time.Time) error {
+func (s *Store) Intend(_ context.Context, id string, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intents++
-	return s.fail("intend")
+	if err := s.fail("intend"); err != nil {
+		return err
+	}
+	s.until[id] = until
+	return nil
+}
+
+// Intent returns until when the last intent noted for a host lasts; zero if there
+// was none.
+func (s *Store) Intent(id string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until[id]
 }
 
 // Save is described by hostmanager.Store.
