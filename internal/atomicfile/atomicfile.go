@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/juju/errors"
 )
 
 // Write replaces the file at path by one with this content and mode. The
-// folder must be there. When it returns an error the old file is untouched.
+// folder must be there. When it returns an error the old file is untouched. Errors of the
+// file system are about path, whatever the content was written to meanwhile.
 func Write(path string, content []byte, mode fs.FileMode) error {
 	return WriteFunc(path, mode, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -23,9 +25,12 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 
 // WriteFunc is Write for content that a function writes piece by piece.
 func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return errors.Trace(&fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR})
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // CreateTemp makes it 0600
 	if err != nil {
-		return errors.Trace(err)
+		return errors.Trace(about(path, err))
 	}
 	defer os.Remove(tmp.Name()) // nothing is there once it has its name
 	w := bufio.NewWriter(tmp)
@@ -46,9 +51,21 @@ func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return errors.Trace(err)
+		return errors.Trace(about(path, err))
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// about returns an error about the temporary file as one about path: nobody else knows its
+// name. Others are returned as they are.
+func about(path string, err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return &fs.PathError{Op: "write", Path: path, Err: e.Err}
+	case *os.LinkError:
+		return &fs.PathError{Op: "write", Path: path, Err: e.Err}
+	}
+	return err
 }
 
 // SyncDir makes the names in a folder durable.

@@ -56,3 +56,16 @@ func TestAFailureLeavesTheOldFile(t *testing.T) {
 		t.Errorf("Write into a missing folder = %v, want ErrNotExist", err)
 	}
 }
+
+func TestErrorsAreAboutTheFile(t *testing.T) {
+	dir := t.TempDir()
+	for path, text := range map[string]string{dir: "is a directory", filepath.Join(dir, "none", "f"): "no such file or directory"} {
+		err := atomicfile.Write(path, []byte("x"), 0o600)
+		if err == nil || err.Error() != "write "+path+": "+text {
+			t.Errorf("%s: %v, want %q about it", path, err, text)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%d files are left, want none", len(left))
+	}
+}
