@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-project/slipway/environs/baremetal/fakebmc"
 	"github.com/slipway-project/slipway/environs/baremetal/fakeinstaller"
 	"github.com/slipway-project/slipway/environs/simulated"
+	"github.com/slipway-project/slipway/internal/atomicfile"
 	"github.com/slipway-project/slipway/internal/patience"
 	"github.com/slipway-project/slipway/provision/media"
 )
@@ -67,7 +68,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		passwordFile string
 	)
 	f := flag.NewFlagSet("fakebmcd", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f.SetOutput(io.Discard) // an error is one line; all flags are there for who asks
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8000", "`address` of the only BMC; port 0 takes a free one")
 	f.IntVar(&s.bmcs, "bmcs", 0, "`number` of BMCs, each at its own address from 127.16.0.0 on; 0: one, at the listen address")
 	f.IntVar(&s.port, "port", 8000, "`port` of all BMCs when there are several; 0 takes a free one")
@@ -88,29 +89,43 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.config.Delays.Media, "media", 0, "`time` to insert a virtual medium")
 	s.machineFlags(f)
 	f.StringVar(&s.logLevel, "log", "INFO", "`level` of the log: TRACE, DEBUG, INFO, WARNING or ERROR")
-	if err := f.Parse(args); err != nil {
-		return s, errUsage
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		f.SetOutput(stderr)
+		f.Usage()
+		return s, flag.ErrHelp
 	}
 	s.vendors = append(s.vendors, strings.Split(vendors, ",")...)
 	problem := s.problem()
-	if f.NArg() > 0 {
+	switch {
+	case err != nil:
+		problem = err.Error()
+	case f.NArg() > 0:
 		problem = "unexpected argument " + strconv.Quote(f.Arg(0))
 	}
 	if problem != "" {
-		fmt.Fprintln(stderr, "fakebmcd: "+problem)
+		fmt.Fprintln(stderr, "fakebmcd: "+problem+" (see \"fakebmcd --help\")")
 		return s, errUsage
 	}
-	if passwordFile != "" {
-		data, err := os.ReadFile(passwordFile)
-		if err != nil {
-			return s, errors.Annotate(err, "cannot read the password")
-		}
-		s.config.Credentials.Password = strings.TrimRight(string(data), "\r\n")
-	} else {
-		s.config.Credentials = bmc.Credentials{}
-	}
 	s.tls = s.tls || s.cert != ""
-	return s, nil
+	return s, s.readPassword(passwordFile)
+}
+
+// readPassword reads the password that the BMCs accept; without a file they accept any.
+func (s *settings) readPassword(file string) error {
+	if file == "" {
+		s.config.Credentials = bmc.Credentials{}
+		return nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return errors.Annotate(err, "cannot read the password")
+	}
+	s.config.Credentials.Password = strings.TrimRight(string(data), "\r\n")
+	if s.config.Credentials.Password == "" {
+		return errors.NewNotValid(nil, "--password-file "+file+" has no password in it")
+	}
+	return nil
 }
 
 // machineFlags adds the flags about what is behind the BMCs.
@@ -133,28 +148,63 @@ func (s *settings) machineFlags(f *flag.FlagSet) {
 
 // problem says in one line what makes no sense; empty: nothing.
 func (s settings) problem() string {
+	_, known := loggo.ParseLevel(s.logLevel)
+	delays := s.config.Delays
 	switch {
 	case s.bmcs < 0 || s.bmcs > 100_000:
 		return "--bmcs is not between 0 and 100000"
 	case s.config.Systems < 1 || s.config.Systems > 10_000:
 		return "--systems is not between 1 and 10000"
+	case s.port < 0 || s.port > 65535:
+		return "--port is not between 0 and 65535"
+	case !isAddress(s.listen):
+		return "--listen " + strconv.Quote(s.listen) + " is not HOST:PORT, such as 127.0.0.1:8000"
 	case (s.cert == "") != (s.key == ""):
 		return "--cert and --key go together"
-	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
-		return "--kvm is none of on, off, auto"
-	case s.installer && s.dir != "":
-		return "--installer is for machines in memory: virtual ones run the real one"
-	case s.install.Failures < 0 || s.install.Failures > 1 || s.install.Time < 0:
-		return "--install-failures is not between 0 and 1, or --install-time less than 0"
-	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
-		return "--memory is less than 64 MiB or --disk less than 1 MiB"
+	case min(delays.Request, delays.PowerOn, delays.PowerOff, delays.SoftOff, delays.Media) < 0:
+		return "--delay, --power-on, --power-off, --soft-off or --media is less than 0"
+	case s.config.MaxSessions < 1:
+		return "--max-sessions is less than 1; --no-sessions has none"
+	case !known:
+		return "cannot set the log level: --log is none of TRACE, DEBUG, INFO, WARNING, ERROR"
 	}
 	for _, name := range s.vendors {
 		if _, ok := fakebmc.VendorNamed(name); !ok {
 			return "unknown vendor " + strconv.Quote(name) + "; want one of " + vendorNames()
 		}
 	}
+	return s.machineProblem()
+}
+
+// machineProblem is problem for the flags about what is behind the BMCs.
+func (s settings) machineProblem() string {
+	switch {
+	case s.kvm != "on" && s.kvm != "off" && s.kvm != "auto":
+		return "--kvm is none of on, off, auto"
+	case s.installer && s.dir != "":
+		return "--installer is for machines in memory: virtual ones run the real one"
+	case !(s.install.Failures >= 0 && s.install.Failures <= 1): // which holds for what is no number
+		return "--install-failures is not between 0 and 1"
+	case s.install.Time < 0:
+		return "--install-time is less than 0"
+	case s.mediaCA != "" && !s.installer && s.dir == "":
+		return "--media-ca is for --installer or --qemu: other machines fetch nothing"
+	case s.machines != "" && s.dir == "":
+		return "--machines is for --qemu: machines in memory are all alike"
+	case s.qemu.MemoryMiB < 64 || s.qemu.DiskBytes < 1<<20:
+		return "--memory is less than 64 MiB or --disk less than 1 MiB"
+	}
 	return ""
+}
+
+// isAddress reports whether text is a host, or none, and a port by its number.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // vendorNames lists the vendors.
@@ -169,6 +219,9 @@ func vendorNames() string {
 // run is the whole command.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	s, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
 	if err != nil {
 		return errors.Trace(err)
 	}
@@ -205,7 +258,7 @@ func writeInstaller(file string) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
-	return errors.Annotate(os.WriteFile(file, program, 0o644), "cannot write the stand-in of the installer")
+	return errors.Annotate(atomicfile.Write(file, program, 0o644), "cannot write the stand-in of the installer")
 }
 
 // imitate has machines in memory imitate the installer.

@@ -161,6 +161,7 @@ func TestBMCsShareAFreePort(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	folder := t.TempDir()
 	for name, c := range map[string]struct {
 		args  []string
 		want  string
@@ -174,6 +175,18 @@ func TestRefusals(t *testing.T) {
 		"kvm":           {[]string{"--kvm", "maybe"}, "--kvm is none of on, off, auto", true},
 		"imitation":     {[]string{"--installer", "--qemu", "x"}, "--installer is for machines in memory", true},
 		"failures":      {[]string{"--installer", "--install-failures", "2"}, "--install-failures is not between 0 and 1", true},
+		"no number":     {[]string{"--installer", "--install-failures", "NaN"}, "--install-failures is not between 0 and 1", true},
+		"no seed":       {[]string{"--seed", "-1"}, `invalid value "-1" for flag -seed`, true},
+		"time":          {[]string{"--installer", "--install-time", "-1s"}, "--install-time is less than 0", true},
+		"delay":         {[]string{"--soft-off", "-1s"}, "--soft-off or --media is less than 0", true},
+		"port":          {[]string{"--bmcs", "1", "--port", "65536"}, "--port is not between", true},
+		"listen":        {[]string{"--listen", "127.0.0.1:65536"}, `--listen "127.0.0.1:65536" is not HOST:PORT`, true},
+		"no port":       {[]string{"--listen", "127.0.0.1"}, "is not HOST:PORT", true},
+		"sessions":      {[]string{"--max-sessions", "0"}, "--max-sessions is less than 1", true},
+		"media for all": {[]string{"--media-ca", "x"}, "--media-ca is for --installer or --qemu", true},
+		"all alike":     {[]string{"--machines", "x"}, "--machines is for --qemu", true},
+		"no password":   {[]string{"--password-file", write(t, "\n")}, "has no password in it", false},
+		"a folder":      {[]string{"--write-installer", folder}, "write " + folder + ": is a directory", false},
 		"media":         {[]string{"--installer", "--media-ca", "/nonexistent"}, "cannot read --media-ca", false},
 		"stand-in":      {[]string{"--write-installer", "/nonexistent/x"}, "cannot write the stand-in of the installer", false},
 		"memory":        {[]string{"--memory", "1"}, "--memory is less than 64 MiB", true},
@@ -185,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		"machines":      {[]string{"--qemu", t.TempDir(), "--machines", "/nonexistent"}, "cannot read --machines", false},
 		"no machine":    {[]string{"--qemu", t.TempDir(), "--machines", write(t, `{"1": {}}`)}, `machine "1" in --machines (there are 0 to 0) not valid`, false},
 		"no property":   {[]string{"--qemu", t.TempDir(), "--machines", write(t, `{"0": {"disc": "x"}}`)}, `unknown field "disc"`, false},
-		"log level":     {[]string{"--log", "LOUD"}, "cannot set the log level", false},
+		"log level":     {[]string{"--log", "LOUD"}, "cannot set the log level", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -193,7 +206,17 @@ func TestRefusals(t *testing.T) {
 			if err == nil || isUsage(err) != c.usage || !strings.Contains(stderr.String()+err.Error(), c.want) {
 				t.Errorf("run = %v, stderr %q; want %q", err, stderr.String(), c.want)
 			}
+			if said := strings.Count(stderr.String(), "\n"); c.usage && said != 1 {
+				t.Errorf("%d lines, want 1: %s", said, stderr.String())
+			}
 		})
+	}
+}
+
+func TestHelpIsNoFailure(t *testing.T) {
+	var stderr bytes.Buffer
+	if err := run(t.Context(), []string{"--help"}, io.Discard, &stderr); err != nil || !strings.Contains(stderr.String(), "-write-hosts") {
+		t.Errorf("run = %v, stderr %q", err, stderr.String())
 	}
 }
 
