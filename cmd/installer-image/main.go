@@ -45,7 +45,7 @@ const defaultPrograms = "busybox,e2fsck,resize2fs,mkfs.ext4,mkfs.vfat,mkswap,xfs
 // run builds as args say.
 func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("installer-image", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(io.Discard) // an error is one line; all flags are there for who asks
 	var c media.Config
 	fs.StringVar(&c.Kernel, "kernel", "", "kernel `file`")
 	fs.StringVar(&c.Modules, "modules", "", "`folder` lib/modules/VERSION of that kernel, after depmod")
@@ -59,14 +59,20 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	out := fs.String("out", "dist/installer", "`folder` to write to")
 	boot := fs.String("boot", "", "boot `file` of one host, for --iso")
 	iso := fs.String("iso", "", "medium to write for that host, a `file`")
-	if err := fs.Parse(args); err != nil {
-		return errUsage
-	}
-	if c.Kernel == "" || fs.NArg() > 0 || (*boot == "") != (*iso == "") || (c.SignKey == "") != (c.SignCert == "") {
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fs.SetOutput(stderr)
 		fs.Usage()
+		return nil
+	}
+	problem := unclear(c, fs.Args(), *boot, *iso)
+	if err != nil {
+		problem = err.Error()
+	}
+	if problem != "" {
+		_, _ = fmt.Fprintln(stderr, "installer-image: "+problem+" (see \"installer-image --help\")")
 		return errUsage
 	}
-	var err error
 	if c.Programs, err = find(strings.Split(*programs, ","), stderr); err != nil {
 		return err
 	}
@@ -91,6 +97,21 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// unclear says in one line what makes no sense; empty: nothing.
+func unclear(c media.Config, args []string, boot, iso string) string {
+	switch {
+	case len(args) > 0:
+		return fmt.Sprintf("unexpected argument %q", args[0])
+	case c.Kernel == "":
+		return "no kernel named: give --kernel FILE"
+	case (boot == "") != (iso == ""):
+		return "--boot and --iso go together"
+	case (c.SignKey == "") != (c.SignCert == ""):
+		return "--sign-key and --sign-cert go together"
+	}
+	return ""
 }
 
 // find returns the paths of programs.

@@ -13,14 +13,21 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	for name, args := range map[string][]string{
-		"nothing": nil, "unknown flag": {"--nope"}, "an argument": {"--kernel", "x", "y"}, "a boot file without a medium": {"--kernel", "x", "--boot", "y"},
-		"a key without a certificate": {"--kernel", "x", "--sign-key", "y"},
+	for want, args := range map[string][]string{
+		"no kernel named":                        nil,
+		"flag provided but not defined: -nope":   {"--nope"},
+		`unexpected argument "y"`:                {"--kernel", "x", "y"},
+		"--boot and --iso go together":           {"--kernel", "x", "--boot", "y"},
+		"--sign-key and --sign-cert go together": {"--kernel", "x", "--sign-key", "y"},
 	} {
 		var out, err bytes.Buffer
-		if e := run(t.Context(), args, &out, &err); !errors.Is(e, errUsage) || !strings.Contains(err.String(), "-kernel") {
-			t.Errorf("%s: run = %v, %q", name, e, err.String())
+		if e := run(t.Context(), args, &out, &err); !errors.Is(e, errUsage) || !strings.Contains(err.String(), want) || strings.Count(err.String(), "\n") != 1 {
+			t.Errorf("%q: run = %v, %q, want %q in one line", args, e, err.String(), want)
 		}
+	}
+	var out, err bytes.Buffer
+	if e := run(t.Context(), []string{"--help"}, &out, &err); e != nil || !strings.Contains(err.String(), "-sign-cert") {
+		t.Errorf("--help: run = %v, %q", e, err.String())
 	}
 }
 

@@ -106,47 +106,69 @@ var applets = []string{
 	"mkdir", "rm", "cp", "mv", "ln", "sync", "reboot", "poweroff", "sleep", "echo", "blkid", "fdisk", "hexdump", "dd", "lsmod", "lspci", "free", "uptime", "env", "nslookup", "find",
 }
 
-// Build makes all files in dir.
+// Build makes all files in dir, which replace those that are there once all are made: an error
+// leaves what was there.
 func Build(c Config, dir string) (Output, error) {
 	o := OutputIn(dir)
-	if c.CommandLine == "" {
-		c.CommandLine = DefaultCommandLine
-	}
-	kernel, err := os.ReadFile(c.Kernel)
-	if err != nil {
-		return o, errors.Annotate(err, "cannot read kernel")
-	}
-	stub, err := os.ReadFile(c.Stub)
-	if err != nil {
-		return o, errors.Annotate(err, "cannot read EFI stub")
-	}
-	initrd, err := Initrd(c)
-	if err != nil {
-		return o, err
-	}
-	program, err := UKI(stub, kernel, initrd, c.CommandLine)
-	if err != nil {
+	if _, err := loaderOf(c.Arch); err != nil {
 		return o, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, errors.Annotate(err, "cannot make folder")
 	}
+	fresh, err := os.MkdirTemp(dir, ".new-")
+	if err != nil {
+		return o, errors.Annotate(err, "cannot make folder")
+	}
+	defer func() { _ = os.RemoveAll(fresh) }()
+	n := OutputIn(fresh)
+	if err := n.build(c); err != nil {
+		return o, err
+	}
+	for from, to := range map[string]string{n.Kernel: o.Kernel, n.Initrd: o.Initrd, n.EFI: o.EFI, n.ESP: o.ESP, n.ISO: o.ISO} {
+		if err := os.Rename(from, to); err != nil {
+			return o, errors.Annotate(err, "cannot put installer in its place")
+		}
+	}
+	return o, nil
+}
+
+// build makes all files.
+func (o Output) build(c Config) error {
+	if c.CommandLine == "" {
+		c.CommandLine = DefaultCommandLine
+	}
+	kernel, err := os.ReadFile(c.Kernel)
+	if err != nil {
+		return errors.Annotate(err, "cannot read kernel")
+	}
+	stub, err := os.ReadFile(c.Stub)
+	if err != nil {
+		return errors.Annotate(err, "cannot read EFI stub")
+	}
+	initrd, err := Initrd(c)
+	if err != nil {
+		return err
+	}
+	program, err := UKI(stub, kernel, initrd, c.CommandLine)
+	if err != nil {
+		return err
+	}
 	for path, b := range map[string][]byte{o.Kernel: kernel, o.Initrd: initrd, o.EFI: program} {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
-			return o, errors.Annotate(err, "cannot write installer")
+			return errors.Annotate(err, "cannot write installer")
 		}
 	}
 	if c.SignKey != "" {
 		if err := sign(o.EFI, c.SignKey, c.SignCert); err != nil {
-			return o, err
+			return err
 		}
 		if program, err = os.ReadFile(o.EFI); err != nil {
-			return o, errors.Annotate(err, "cannot read signed installer")
+			return errors.Annotate(err, "cannot read signed installer")
 		}
 	}
-	_ = os.Remove(o.ESP)
 	if err := WriteESP(o.ESP, program, c.Arch); err != nil {
-		return o, err
+		return err
 	}
-	return o, WriteISO(o.ISO, o.ESP, nil)
+	return WriteISO(o.ISO, o.ESP, nil)
 }

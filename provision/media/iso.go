@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/diskfs/go-diskfs/backend/file"
@@ -32,12 +33,22 @@ const (
 	maxFolder = 1 << 20
 )
 
+// loaderOf names the program that firmware of an architecture starts. The error satisfies
+// errors.NotSupported for others.
+func loaderOf(arch string) (string, error) {
+	name, ok := map[string]string{"amd64": "BOOTX64.EFI", "arm64": "BOOTAA64.EFI"}[arch]
+	if !ok {
+		return "", errors.NotSupportedf("EFI boot on %q (amd64 and arm64 are)", arch)
+	}
+	return name, nil
+}
+
 // WriteESP writes at path a FAT32 file system that starts program on machines of arch
 // (as Go names it). It is the same for all hosts.
 func WriteESP(path string, program []byte, arch string) error {
-	name, ok := map[string]string{"amd64": "BOOTX64.EFI", "arm64": "BOOTAA64.EFI"}[arch]
-	if !ok {
-		return errors.NotSupportedf("EFI boot on %s", arch)
+	name, err := loaderOf(arch)
+	if err != nil {
+		return err
 	}
 	size := (int64(len(program))+(40<<20))>>20<<20 + 1<<20 // a FAT32 has 33 MiB at least
 	b, err := file.CreateFromPath(path, size)
@@ -66,7 +77,7 @@ func WriteESP(path string, program []byte, arch string) error {
 
 // WriteISO writes at path a medium that starts the program in the EFI image esp, with a
 // host's boot file unless boot is nil. The file holds the host's token: it is made for
-// its owner alone.
+// its owner alone. A file at path is replaced once the medium is whole.
 func WriteISO(path, esp string, boot *config.Boot) error {
 	if boot == nil {
 		return writeISO(path, esp, nil)
@@ -100,8 +111,23 @@ func writeISO(path, esp string, boot []byte) error {
 	if err != nil {
 		return errors.Annotate(err, "cannot read EFI image")
 	}
-	_ = os.Remove(path)
-	size := st.Size() + 8<<20
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return errors.NotValidf("folder %s for a medium", path)
+	}
+	beside, err := os.MkdirTemp(filepath.Dir(path), ".iso-") // for the owner alone
+	if err != nil {
+		return errors.Annotatef(err, "cannot create medium %s", path)
+	}
+	defer func() { _ = os.RemoveAll(beside) }()
+	whole := filepath.Join(beside, "medium")
+	if err := fillISO(whole, work, st.Size()+8<<20); err != nil {
+		return err
+	}
+	return errors.Annotate(os.Rename(whole, path), "cannot create medium")
+}
+
+// fillISO writes at path a medium of size bytes with what is in the folder work.
+func fillISO(path, work string, size int64) error {
 	b, err := file.CreateFromPath(path, size)
 	if err != nil {
 		return errors.Annotate(err, "cannot create medium")

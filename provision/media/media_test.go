@@ -187,7 +187,7 @@ func TestUKI(t *testing.T) {
 func TestBuildSignsTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"sbsign": "#!/bin/sh\n[ \"$1 $2 $3 $4 $5 $6\" = \"--key K --cert C --output $7\" ] || { echo no such key; exit 1; }\nprintf MARK-OF-THE-SIGNER >> \"$7\"\n",
+		"sbsign": "#!/bin/sh\n[ \"$1 $2 $3 $4 $5 $6\" = \"--key K --cert C --output $7\" ] || { echo warning: gaps; echo no such; echo key; exit 1; }\nprintf MARK-OF-THE-SIGNER >> \"$7\"\n",
 		"kernel": "KERNEL", "stub": string(stub()), "init": "INIT",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
@@ -205,13 +205,30 @@ func TestBuildSignsTheProgram(t *testing.T) {
 			t.Errorf("%s is not signed, %v", file, err)
 		}
 	}
-	c.SignKey = "another"
-	if _, err := media.Build(c, filepath.Join(dir, "out")); err == nil || !strings.Contains(err.Error(), "no such key") {
+	before, err := os.ReadFile(o.EFI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SignKey, c.CommandLine = "another", "panic=1"
+	if _, err := media.Build(c, filepath.Join(dir, "out")); err == nil || !strings.HasSuffix(err.Error(), "exit status 1: no such key") {
 		t.Errorf("Build with a key that the signer refuses: %v", err)
+	}
+	if after, err := os.ReadFile(o.EFI); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("what was there is another after a failure, %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "out")); err != nil || len(left) != 5 {
+		t.Errorf("%v are left, %v", left, err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := media.Build(c, filepath.Join(dir, "out")); !errors.Is(err, errors.NotFound) || !strings.Contains(err.Error(), "sbsigntool") {
 		t.Errorf("Build without a signer: %v", err)
+	}
+	c.Arch = "mips"
+	if _, err := media.Build(c, filepath.Join(dir, "none")); !errors.Is(err, errors.NotSupported) {
+		t.Errorf("Build for another architecture: %v", err)
+	}
+	if err := media.WriteISO(dir, o.ESP, nil); !errors.Is(err, errors.NotValid) {
+		t.Errorf("WriteISO to a folder: %v", err)
 	}
 }
 

@@ -26,7 +26,19 @@ func sign(path, key, cert string) error {
 		return errors.NotFoundf("program %s to sign with (Debian's package sbsigntool)", signer)
 	}
 	if err != nil {
-		return errors.Errorf("cannot sign %s: %v: %s", path, err, strings.Join(strings.Fields(string(out)), " "))
+		return errors.Errorf("cannot sign the installer with key %s and certificate %s: %v: %s", key, cert, err, reason(string(out)))
 	}
 	return nil
+}
+
+// reason returns in one line what the signer says but for its warnings, which come with every
+// program that has a gap.
+func reason(said string) string {
+	var lines []string
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "warning:") {
+			lines = append(lines, strings.Fields(line)...)
+		}
+	}
+	return strings.Join(lines, " ")
 }
