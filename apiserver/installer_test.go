@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -277,6 +278,9 @@ func TestImagesAreServedInParts(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.images, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := syscall.Mkfifo(filepath.Join(s.images, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	code, header, body := s.ask("GET", "/installer/images/tiny.raw.zst", "", "", "Range", "bytes=2-4")
 	if code != http.StatusPartialContent || string(body) != "234" || header.Get("ETag") == "" {
 		t.Errorf("part of an image: %d %q %v", code, body, header)
@@ -284,7 +288,7 @@ func TestImagesAreServedInParts(t *testing.T) {
 	if code, _, _ := s.ask("GET", "/installer/images/tiny.raw.zst", "", "", "If-Match", `"another"`); code != http.StatusPreconditionFailed {
 		t.Errorf("another image: %d", code)
 	}
-	for _, name := range []string{".hidden", "folder", "none", "..%2f..%2fetc%2fpasswd", "a%00b", ""} {
+	for _, name := range []string{".hidden", "folder", "pipe", "none", "..%2f..%2fetc%2fpasswd", "a%00b", ""} {
 		if code, _, body := s.ask("GET", "/installer/images/"+name, "", ""); code != http.StatusNotFound {
 			t.Errorf("image %q: %d %.50s", name, code, body)
 		}

@@ -29,6 +29,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/juju/errors"
 	"github.com/juju/loggo"
@@ -379,7 +380,8 @@ func (h *Handlers) image(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	f, err := os.Open(filepath.Join(h.cfg.Images, name))
+	// Whoever opens a pipe would wait until somebody writes to it.
+	f, err := os.OpenFile(filepath.Join(h.cfg.Images, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if !os.IsNotExist(err) {
 			logger.Warningf("cannot serve image %s: %v", name, err)

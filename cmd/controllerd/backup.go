@@ -36,6 +36,8 @@ users and agents can all be given new passwords.`,
 			err := needs(cmd, "out")
 			if err == nil && o.Secrets && passphrase == "" {
 				err = command.Usagef("secrets are kept under a passphrase only: give --passphrase-file FILE")
+			} else if err == nil && !o.Secrets && passphrase != "" {
+				err = command.Usagef("a backup without secrets has no passphrase: give --with-secrets, or no --passphrase-file")
 			}
 			if err != nil {
 				return err
@@ -110,5 +112,8 @@ func readPassphrase(path string) ([]byte, error) {
 		return nil, errors.Annotate(err, "cannot read the passphrase")
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
-	return append([]byte{}, bytes.TrimRight(line, "\r")...), nil
+	if line = bytes.TrimRight(line, "\r"); len(line) == 0 {
+		return nil, errors.NewNotValid(nil, path+" has no passphrase in its first line")
+	}
+	return bytes.Clone(line), nil
 }

@@ -22,6 +22,9 @@ func TestBackupAndRestoreCommands(t *testing.T) {
 	if err := os.WriteFile(path("pass"), []byte("correct horse battery\r\nnot read\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(path("empty"), []byte("\nnot read\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		args []string
 		want string // part of the output, or of the error if it begins with "error:"
@@ -34,6 +37,8 @@ func TestBackupAndRestoreCommands(t *testing.T) {
 		{[]string{"restore", "--data-dir", path("r3"), "--from", path("b1")}, "error: cannot use "},
 		{[]string{"restore", "--data-dir", path("r3"), "--from", path("b1"), "--passphrase-file", path("none")}, "error: cannot read the passphrase"},
 		{[]string{"backup", "--data-dir", path("site"), "--out", path("b3"), "--with-secrets"}, "error: secrets are kept under a passphrase only"},
+		{[]string{"restore", "--data-dir", path("r3"), "--from", path("b1"), "--passphrase-file", path("empty")}, "error: " + path("empty") + " has no passphrase in its first line"},
+		{[]string{"run", "--data-dir", path("site"), "--images", path("pass")}, "error: --images"},
 	} {
 		stdout, stderr, err := execute(t, step.args...)
 		fails := strings.HasPrefix(step.want, "error:")

@@ -112,6 +112,9 @@ addresses simulated://NAME exist in this process only.`,
 			if err := a.begin(); err != nil {
 				return err
 			}
+			if err := checkServe(o.site); err != nil {
+				return err
+			}
 			return a.dev(cmd.Context(), o)
 		},
 	}
@@ -252,6 +255,9 @@ away.`,
 			if err := a.begin(); err != nil {
 				return err
 			}
+			if err := checkServe(o); err != nil {
+				return err
+			}
 			o.Dir, o.Registry = site.Dir(a.dataDir), all.Registry(all.Backends{})
 			return a.serve(cmd.Context(), o, func(string) {})
 		},
@@ -272,6 +278,17 @@ func serveFlags(c *cobra.Command, o *site.Options) {
 	c.Flags().StringVar(&o.Installer.Images, "images", "", "folder of images that are served to installers; empty means images in the data directory")
 	c.Flags().StringVar(&o.AuditLog, "audit-log", "", "FILE to record every login and every change in, as JSON lines")
 	c.Flags().StringVar(&o.MetricsListen, "metrics-listen", "", "HOST:PORT to serve Prometheus metrics on; elsewhere than on the loopback interface with TLS, and for superusers")
+}
+
+// checkServe returns an error of whoever typed a flag of serving that makes no sense.
+func checkServe(o site.Options) error {
+	if o.LogsSize < 1 {
+		return command.Usagef("--max-logs-size %d keeps nothing: give bytes, at least 1", o.LogsSize)
+	}
+	if o.LogsAge <= 0 {
+		return command.Usagef("--max-logs-age %v keeps nothing: give a duration such as 72h", o.LogsAge)
+	}
+	return nil
 }
 
 // serve serves a site until ctx is done or a part of it fails. Ready is told

@@ -69,16 +69,19 @@ func TestServersThatAreRefused(t *testing.T) {
 // one line what that is, exits with 2, and has touched nothing.
 func TestFlagsThatAreMissing(t *testing.T) {
 	for line, want := range map[string]string{
-		"backup":                        "backup needs --out",
-		"backup --out x --with-secrets": "secrets are kept under a passphrase only: give --passphrase-file FILE",
-		"restore":                       "restore needs --from",
-		"export-join":                   "export-join needs --out",
-		"export-join --out x":           "export-join needs --passphrase-file",
-		"join":                          "join needs --store",
-		"join --store mongodb://h/d":    "join needs --join-file",
-		"migrate":                       "migrate needs --from",
-		"migrate --from /nonesuch":      "migrate needs --to",
-		"rotate-host-key extra":         `rotate-host-key does not take "extra"`,
+		"backup":                             "backup needs --out",
+		"backup --out x --with-secrets":      "secrets are kept under a passphrase only: give --passphrase-file FILE",
+		"backup --out x --passphrase-file y": "a backup without secrets has no passphrase",
+		"run --max-logs-size 0":              "--max-logs-size 0 keeps nothing",
+		"dev --max-logs-age -1h":             "--max-logs-age -1h0m0s keeps nothing",
+		"restore":                            "restore needs --from",
+		"export-join":                        "export-join needs --out",
+		"export-join --out x":                "export-join needs --passphrase-file",
+		"join":                               "join needs --store",
+		"join --store mongodb://h/d":         "join needs --join-file",
+		"migrate":                            "migrate needs --from",
+		"migrate --from /nonesuch":           "migrate needs --to",
+		"rotate-host-key extra":              `rotate-host-key does not take "extra"`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			dir := t.TempDir()

@@ -49,6 +49,8 @@ func (o InstallerOptions) config(d Dir) (apiserver.InstallerConfig, error) {
 	}
 	if c.Images == "" {
 		c.Images = d.Images()
+	} else if info, err := os.Stat(c.Images); err != nil || !info.IsDir() {
+		return c, errors.NewNotValid(nil, fmt.Sprintf("--images %q is no folder that there is", c.Images))
 	}
 	image := o.Image
 	if image == "" {

@@ -31,14 +31,11 @@ func sign(path, key, cert string) error {
 	return nil
 }
 
-// reason returns in one line what the signer says but for its warnings, which come with every
-// program that has a gap.
+// reason returns in one line why the signer failed: what it says after its warnings about the
+// gaps that programs have.
 func reason(said string) string {
-	var lines []string
-	for line := range strings.Lines(said) {
-		if !strings.HasPrefix(line, "warning:") {
-			lines = append(lines, strings.Fields(line)...)
-		}
+	if i := strings.LastIndex(said, "gaps "); i >= 0 {
+		_, said, _ = strings.Cut(said[i:], "\n")
 	}
-	return strings.Join(lines, " ")
+	return strings.Join(strings.Fields(said), " ")
 }
