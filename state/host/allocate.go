@@ -64,7 +64,7 @@ const (
 // host, errors.NotFound for a machine that is gone, kind.Dead for a dead one, and
 // kind.LeaseDenied if st is behind a fence that is closed.
 func (hs *Hosts) Allocate(ctx context.Context, st *state.State, wants []Want) []Given {
-	a := &allocation{hosts: hs, st: st, wants: wants, given: make([]Given, len(wants))}
+	a := &allocation{hosts: hs, st: st, wants: wants, given: make([]Given, len(wants)), failed: map[string]error{}}
 	todo := make([]int, len(wants))
 	for i := range todo {
 		todo[i] = i
@@ -95,6 +95,9 @@ type allocation struct {
 	st    *state.State
 	wants []Want
 	given []Given
+	// failed are the machines whose host could not be written, and why: who names one again is
+	// told the same, instead of having it tried for each time.
+	failed map[string]error
 }
 
 // choice is a host that was chosen for a machine, neither of which is written yet.
@@ -121,7 +124,10 @@ func (a *allocation) round(ctx context.Context, todo []int) (again []int, err er
 	if err != nil {
 		return todo, errors.Trace(err)
 	}
-	choices, refused, again := a.match(newMatcher(pairs, a.st.ModelUUID()), todo, machines)
+	choices, refused, again := a.match(ctx, newMatcher(pairs, a.st.ModelUUID()), todo, machines)
+	if err := ctx.Err(); err != nil {
+		return todo, errors.Trace(err)
+	}
 	if err := a.readData(ctx, choices); err != nil {
 		return todo, errors.Trace(err)
 	}
@@ -137,18 +143,25 @@ func (a *allocation) round(ctx context.Context, todo []int) (again []int, err er
 }
 
 // match chooses hosts in memory. Those of todo that are in neither result are settled;
-// those refused are, unless a choice comes to nothing; a machine that is named twice is
-// to be looked at again.
-func (a *allocation) match(m *matcher, todo []int, machines []*state.Machine) (choices []*choice, refused, again []int) {
-	seen := make(map[string]bool, len(todo))
+// those refused are, unless a choice comes to nothing; a machine that is named again after
+// a host was chosen for it is to be looked at again. It stops when ctx is done: many machines
+// and hosts take their time.
+func (a *allocation) match(ctx context.Context, m *matcher, todo []int, machines []*state.Machine) (choices []*choice, refused, again []int) {
+	chosen := make(map[string]bool, len(todo))
 	for n, i := range todo {
+		if ctx.Err() != nil {
+			break
+		}
 		machine, want := machines[n], a.wants[i]
-		if seen[want.MachineID] {
+		if chosen[want.MachineID] {
 			again = append(again, i)
 			continue
 		}
-		seen[want.MachineID] = true
 		a.given[i] = Given{}
+		if err := a.failed[want.MachineID]; err != nil {
+			a.given[i].Err = err
+			continue
+		}
 		if machine == nil {
 			a.given[i].Err = errors.NotFoundf("machine %s", want.MachineID)
 			continue
@@ -169,6 +182,7 @@ func (a *allocation) match(m *matcher, todo []int, machines []*state.Machine) (c
 			continue
 		}
 		m.take(p, mine)
+		chosen[want.MachineID] = true
 		choices = append(choices, &choice{want: i, machine: machine, host: p})
 	}
 	return choices, refused, again
@@ -227,7 +241,7 @@ func (a *allocation) commit(ctx context.Context, choices []*choice) (again []int
 		}
 		for _, c := range choices {
 			if err != nil {
-				a.given[c.want].Err = err
+				a.given[c.want].Err, a.failed[c.machine.Id()] = err, err
 				continue
 			}
 			a.given[c.want].Host = c.host.public()

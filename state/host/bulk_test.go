@@ -171,6 +171,37 @@ func TestAMachineNamedTwice(t *testing.T) {
 	}
 }
 
+// Naming one machine a thousand times costs what naming it twice does, also when its host
+// cannot be written.
+func TestAMachineNamedOftenCostsFewCalls(t *testing.T) {
+	const broken = errors.ConstError("the disk is full")
+	for _, fails := range []bool{false, true} {
+		site, tap := statetest.OpenTapped(t)
+		hosts, m := host.New(site.SiteDocs()), manager(t, site, "m")
+		rack(t, site, m, names(3)...)
+		list := slices.Repeat(wants(t, site.Default, 1), 1000)
+		var calls atomic.Int32
+		tap.SetBefore(func(ctx context.Context, c storetest.Call) error {
+			if ctx.Value(marked{}) == nil {
+				return nil
+			}
+			calls.Add(1)
+			if c.Method == "Apply" && fails {
+				return broken
+			}
+			return nil
+		})
+		for i, g := range hosts.Allocate(mark("it"), site.Default, list) {
+			if fails != errors.Is(g.Err, broken) || !fails && (g.Err != nil || g.Existed != (i > 0)) {
+				t.Fatalf("time %d: %v, %v", i, g.Existed, g.Err)
+			}
+		}
+		if calls.Load() > 20 {
+			t.Errorf("%d calls, want at most 20", calls.Load())
+		}
+	}
+}
+
 // Who gets what of equal hosts is the same whenever it is asked for, and not the same for all.
 func TestTheChoiceIsDeterministic(t *testing.T) {
 	site, _ := statetest.OpenMemory(t)
