@@ -1,6 +1,7 @@
 package fakeinstaller_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,6 +300,37 @@ func TestWhatIsNoMediumOfOursStartsNothing(t *testing.T) {
 	}
 	if steps, last := c.told(); steps != "" || last.State != "" {
 		t.Errorf("machines without an order have reported %q, %+v", steps, last)
+	}
+}
+
+// Whatever the URL leads to may claim to have any length; this says that a program has two
+// gigabytes of names in it, and sends them.
+func TestAnEndlessMediumIsGivenUp(t *testing.T) {
+	head := bytes.Repeat([]byte{0x7f}, 512)
+	copy(head, "MZ")
+	head[0x3c], head[0x3d], head[0x3e], head[0x3f] = 0x80, 0, 0, 0
+	copy(head[0x80:], "PE\x00\x00\x64\x86\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00")
+	var sent atomic.Int64
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var from, to int64
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); err != nil {
+			t.Error(err)
+		}
+		piece := bytes.Repeat([]byte{0x7f}, int(to-from+1))
+		if from == 0 {
+			copy(piece, head)
+		}
+		w.WriteHeader(http.StatusPartialContent)
+		n, _ := w.Write(piece)
+		sent.Add(int64(n))
+	}))
+	t.Cleanup(server.Close)
+	c := &controller{Server: server, t: t}
+	if end := c.boots(fakeinstaller.Options{}, machine(t), fakebmc.BootHTTP, "/endless"); end != fakebmc.Stays {
+		t.Errorf("the machine leaves with %v, want it to stay", end)
+	}
+	if n := sent.Load(); n < 1<<20 || n > 4<<20 {
+		t.Errorf("%d bytes were fetched, want more than 1 MiB and at most 4", n)
 	}
 }
 

@@ -13,15 +13,20 @@ import (
 // is wanted of one.
 const pieceSize = 64 << 10
 
+// maxPieces is how many pieces of a medium are fetched at most: as many as the largest boot
+// file and folder that a medium may have are in. What the URL leads to may claim any length.
+const maxPieces = 40
+
 // remote reads a file on a server in pieces, and keeps the last one.
 type remote struct {
 	ctx    context.Context
 	client *http.Client
 	url    string // secret: whoever knows it has the medium
 
-	piece  []byte
-	at     int64
-	failed error // the first error that the server or the network gave
+	piece   []byte
+	at      int64
+	fetched int   // pieces
+	failed  error // why a piece could not be fetched
 }
 
 // ReadAt implements io.ReaderAt, for one goroutine at a time.
@@ -48,6 +53,9 @@ func (r *remote) ReadAt(p []byte, off int64) (int, error) {
 // fetch gets a part of the file, shorter at its end and empty behind it. Errors do not quote
 // the URL.
 func (r *remote) fetch(at, length int64) ([]byte, error) {
+	if r.fetched++; r.fetched > maxPieces {
+		return nil, errors.NotValidf("medium whose boot file is not in %d KiB of it", maxPieces*pieceSize>>10)
+	}
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.url, nil)
 	if err != nil {
 		return nil, errors.NotValidf("URL of the medium")
