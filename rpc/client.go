@@ -164,7 +164,7 @@ func (c *Client) send(id uint64, r Request, params any) error {
 	defer c.writing.Unlock()
 	_ = c.ws.SetWriteDeadline(time.Now().Add(c.writeTimeout)) // always nil
 	if err := c.ws.WriteMessage(websocket.TextMessage, e.buf.Bytes()); err != nil {
-		c.tomb.Kill(errors.Annotate(err, "cannot send"))
+		c.end(errors.Annotate(err, "cannot send"))
 		_ = c.ws.Close() // releases the reader, which reports
 		return ErrShutdown
 	}
@@ -245,11 +245,21 @@ func decodeReply(frame []byte, result any) error {
 // ErrShutdown. It may be called more than once. The error is why the connection
 // had ended before, if it had.
 func (c *Client) Close() error {
-	c.tomb.Kill(nil)
+	c.end(nil)
 	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
 	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(time.Second))
 	_ = c.ws.Close()
 	return c.tomb.Wait()
+}
+
+// end notes why the connection ends. What follows from an end is not why: a request that cannot be
+// sent because Close was faster.
+func (c *Client) end(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tomb.Alive() {
+		c.tomb.Kill(why)
+	}
 }
 
 // Dead is closed when the connection has ended, for whatever reason.

@@ -456,6 +456,41 @@ func TestPongsHaveTheTimeOfAnyFrame(t *testing.T) {
 	})
 }
 
+// closing is a connection that has something done before it closes, once.
+type closing struct {
+	net.Conn
+	closed atomic.Bool
+	before func()
+}
+
+func (c *closing) Close() error {
+	if !c.closed.Swap(true) {
+		c.before()
+	}
+	return c.Conn.Close()
+}
+
+// A call that is made while its client closes is not why the connection ended.
+func TestACallAmidCloseIsNoFailureOfIt(t *testing.T) {
+	s := newServer(t, rpc.ConnConfig{})
+	wire := &closing{}
+	c, err := rpc.Dial(t.Context(), rpc.DialConfig{URL: s.url, NetDial: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+		wire.Conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
+		return wire, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire.before = func() { // after leave was taken
+		if err := c.Call(t.Context(), rpc.Request{Type: "Echo", Version: 1, Method: "Echo"}, nil, nil); !errors.Is(err, rpc.ErrShutdown) {
+			t.Errorf("Call = %v, want ErrShutdown", err)
+		}
+	}
+	if err := c.Close(); err != nil || c.Err() != nil {
+		t.Errorf("Close = %v, Err = %v", err, c.Err())
+	}
+}
+
 // slow is a connection over which each write takes a minute, once it is told so.
 type slow struct {
 	net.Conn
