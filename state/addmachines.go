@@ -126,8 +126,15 @@ func (ms *Machines) precheck(ctx context.Context, spec MachineSpec) error {
 	return ms.st.c.policy.PrecheckMachine(ctx, ms.st, spec)
 }
 
+// maxPlace bounds what a machine's placement and group may be, in bytes: its status repeats them.
+const maxPlace = 1024
+
 func (s *MachineSpec) check(controllerModel bool) error {
 	switch {
+	case len(s.Placement) > maxPlace:
+		return typedf(errors.NotValid, "placement of %d bytes (at most %d)", len(s.Placement), maxPlace)
+	case len(s.Group) > maxPlace:
+		return typedf(errors.NotValid, "group of %d bytes (at most %d)", len(s.Group), maxPlace)
 	case s.Series == "":
 		return typedf(errors.NotValid, "no series specified")
 	case s.InstanceID != "" && s.Nonce == "":

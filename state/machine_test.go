@@ -74,6 +74,8 @@ func TestAddMachineRules(t *testing.T) {
 		kind error
 	}{
 		{name: "plain", spec: state.MachineSpec{Series: "jammy", Jobs: units()}},
+		{name: "long placement", spec: state.MachineSpec{Series: "noble", Placement: strings.Repeat("z", 1025), Jobs: units()}, want: "placement of 1025 bytes (at most 1024)"},
+		{name: "long group", spec: state.MachineSpec{Series: "noble", Group: strings.Repeat("z", 1025), Jobs: units()}, want: "group of 1025 bytes (at most 1024)"},
 		{name: "no series", spec: state.MachineSpec{Jobs: units()}, want: "no series specified"},
 		{name: "no jobs", spec: state.MachineSpec{Series: "jammy"}, want: "no jobs specified"},
 		{name: "twice the same job", spec: state.MachineSpec{Series: "jammy", Jobs: slices.Repeat(units(), 2)},

@@ -79,8 +79,15 @@ func (ms *Models) add(ctx context.Context, spec ModelSpec) (*Model, error) {
 	return ms.Get(ctx, uuid)
 }
 
+// maxModelName bounds the names of new models, in bytes: they are logged, and in every client's
+// files.
+const maxModelName = 255
+
 // ops returns the batch that inserts the model. A nil policy accepts everything.
 func (spec *ModelSpec) ops(now time.Time, policy Policy) (ops []store.Op, uuid string, err error) {
+	if len(spec.Name) > maxModelName {
+		return nil, "", errors.NotValidf("model name of %d bytes (at most %d)", len(spec.Name), maxModelName)
+	}
 	if !tag.IsValidModelName(spec.Name) {
 		return nil, "", errors.NotValidf("model name %q (lower-case letters, digits and hyphens)", spec.Name)
 	}

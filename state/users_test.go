@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,6 +134,7 @@ func TestModelsAndAccess(t *testing.T) {
 	must(t, err)
 	for _, bad := range []state.ModelSpec{
 		{Name: "Web", Owner: "ann", Config: spec.Config},
+		{Name: strings.Repeat("w", 256), Owner: "ann", Config: spec.Config},
 		{Name: "x", Owner: "ann"},
 		{Name: "x", Owner: "ann", Config: map[string]any{"type": "simulated", config.ProvisionWorkers: 0}},
 	} {

@@ -80,12 +80,25 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	if !began {
 		err = errors.WithType(err, ErrUsage) // cobra's own errors are all of this kind
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
+	line := shorten(strings.Join(strings.Fields(err.Error()), " "))
 	if errors.Is(err, ErrUsage) {
 		line += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 	}
 	fmt.Fprintln(stderr, "error: "+line)
 	return err
+}
+
+// maxLine is how long the line about an error may be, in bytes, without the hint at its end.
+const maxLine = 2000
+
+// shorten takes out the middle of a line that is too long: what is wrong is said in front of
+// a value that was repeated, and what would be right behind it.
+func shorten(line string) string {
+	if len(line) <= maxLine {
+		return line
+	}
+	head, tail := line[:maxLine/2], line[len(line)-maxLine/2:]
+	return strings.ToValidUTF8(head, "") + " ... " + strings.ToValidUTF8(tail, "")
 }
 
 // prepare has every command note that it began, and refuse arguments that it

@@ -32,6 +32,7 @@ func TestExecute(t *testing.T) {
 	}{
 		{"well", []string{"serve"}, nil, command.OK, ""},
 		{"failed", []string{"serve"}, errors.New("port in\nuse"), command.Failure, "error: port in use\n"},
+		{"long", []string{"serve"}, errors.New("bad " + strings.Repeat("a", 60_000) + ": want b"), command.Failure, "error: bad " + strings.Repeat("a", 996) + " ... " + strings.Repeat("a", 992) + ": want b\n"},
 		{"too late", []string{"serve"}, errors.WithType(errors.New("late"), command.ErrTimeout), command.Timeout, "error: late\n"},
 		{"unknown flag", []string{"serve", "--nope"}, nil, command.Usage, "error: unknown flag: --nope (see \"prog serve --help\")\n"},
 		{"bad value", []string{"serve", "--port", "x"}, nil, command.Usage, "invalid argument \"x\""},
