@@ -25,6 +25,23 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 
 // WriteFunc is Write for content that a function writes piece by piece.
 func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return writeFunc(path, mode, write, os.Rename)
+}
+
+// CreateFunc is WriteFunc for a file that must not be there when its content is whole: then
+// the error satisfies fs.ErrExist. On file systems without hard links it is replaced.
+func CreateFunc(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return writeFunc(path, mode, write, func(tmp, path string) error {
+		err := os.Link(tmp, path) // which replaces nothing; the other name goes in the end
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTSUP) {
+			return os.Rename(tmp, path)
+		}
+		return err
+	})
+}
+
+// writeFunc writes a file beside path and has put give it its name.
+func writeFunc(path string, mode fs.FileMode, write func(io.Writer) error, put func(tmp, path string) error) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.Trace(&fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR})
 	}
@@ -32,7 +49,7 @@ func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error
 	if err != nil {
 		return errors.Trace(about(path, err))
 	}
-	defer os.Remove(tmp.Name()) // nothing is there once it has its name
+	defer os.Remove(tmp.Name()) // nothing is there once it was renamed
 	w := bufio.NewWriter(tmp)
 	err = write(w)
 	if err == nil {
@@ -48,7 +65,7 @@ func WriteFunc(path string, mode fs.FileMode, write func(io.Writer) error) error
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(tmp.Name(), path)
+		err = put(tmp.Name(), path)
 	}
 	if err != nil {
 		return errors.Trace(about(path, err))

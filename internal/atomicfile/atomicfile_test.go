@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/juju/errors"
@@ -67,5 +68,43 @@ func TestErrorsAreAboutTheFile(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("%d files are left, want none", len(left))
+	}
+}
+
+// Of several who create a file at a time one does, and the others leave it as it is.
+func TestOneOfManyCreatesAFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	const many = 8
+	ready, errs := make(chan struct{}), make(chan error, many)
+	var writing sync.WaitGroup
+	writing.Add(many)
+	for range many {
+		go func() {
+			errs <- atomicfile.CreateFunc(path, 0o600, func(w io.Writer) error {
+				writing.Done()
+				<-ready
+				_, err := io.WriteString(w, "content")
+				return err
+			})
+		}()
+	}
+	writing.Wait() // all have looked at what is there
+	close(ready)
+	created := 0
+	for range many {
+		switch err := <-errs; {
+		case err == nil:
+			created++
+		case !errors.Is(err, os.ErrExist):
+			t.Error(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != "content" || created != 1 {
+		t.Errorf("%d have created the file with %q, %v; want 1", created, got, err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("%d files left, want the one", len(left))
 	}
 }

@@ -118,7 +118,7 @@ func (o BackupOptions) write(ctx context.Context, settings Settings, other store
 		}
 		files = append(files, more...)
 	}
-	return errors.Trace(atomicfile.WriteFunc(o.Out, 0o600, func(w io.Writer) error {
+	return errors.Trace(atomicfile.CreateFunc(o.Out, 0o600, func(w io.Writer) error {
 		return archive.Write(w, m, o.Passphrase, staging, files)
 	}))
 }

@@ -88,7 +88,7 @@ func (o ExportOptions) write(settings Settings) error {
 		Kind: archive.Join, Version: buildinfo.Version, Created: time.Now().UTC().Truncate(time.Second),
 		ControllerUUID: settings.ControllerUUID, Name: settings.Name, Secrets: true,
 	}
-	return errors.Trace(atomicfile.WriteFunc(o.Out, 0o600, func(w io.Writer) error {
+	return errors.Trace(atomicfile.CreateFunc(o.Out, 0o600, func(w io.Writer) error {
 		return archive.Write(w, m, o.Passphrase, staging, files)
 	}))
 }
