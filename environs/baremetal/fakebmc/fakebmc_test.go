@@ -393,3 +393,18 @@ func TestRackFindsTheBMCByAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestFaultsThatMakeNoSense(t *testing.T) {
+	b, err := fakebmc.New(fakebmc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }() // its machine is in memory
+	for _, f := range []fakebmc.Fault{
+		{}, {Kind: "nope"}, {Kind: fakebmc.FaultHang, Times: -1}, {Kind: fakebmc.FaultStatus, Status: 199}, {Kind: fakebmc.FaultStatus, Status: 600}, {Kind: fakebmc.FaultRedirectOff},
+	} {
+		if err := b.Inject(f); !errors.Is(err, errors.NotValid) {
+			t.Errorf("Inject(%+v) = %v, want not valid", f, err)
+		}
+	}
+}

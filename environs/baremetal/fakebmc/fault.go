@@ -44,6 +44,9 @@ type Fault struct {
 // Validate returns an error satisfying errors.NotValid if the fault makes no
 // sense.
 func (f Fault) Validate() error {
+	if f.Times < 0 {
+		return errors.NotValidf("fault that strikes %d times", f.Times)
+	}
 	switch f.Kind {
 	case FaultStatus:
 		if f.Status < 200 || f.Status > 599 {
