@@ -399,6 +399,7 @@ func (t *task) failed(m *machine, err error) {
 	m.enter(idle)
 	switch {
 	case !m.wanted():
+		t.chase(m.id)
 		t.decide(m)
 	case environs.ClassOf(err) == environs.Permanent:
 		t.blame(m, err.Error())

@@ -213,10 +213,47 @@ func (t *task) stray(found inventory) {
 			}
 		}
 	}
-	if len(unknown) > 0 && t.settings.harvest.Unknown() {
+	if !t.settings.harvest.Unknown() {
+		unknown = slices.DeleteFunc(unknown, func(id string) bool { _, late := t.broken[id]; return !late })
+	}
+	if len(unknown) > 0 {
 		slices.Sort(unknown)
 		t.stopUnknown(found, unknown)
 	}
+}
+
+// A request that a provider has taken in may bring forth an instance after the start
+// was given up, and even after the machine was seen out. For chaseFor after that, the
+// provider is asked each chaseInterval.
+const (
+	chaseInterval = 10 * time.Second
+	chaseFor      = 2 * time.Minute
+)
+
+// chase has what comes too late of a machine's start stopped by stray.
+func (t *task) chase(id string) {
+	t.broken[id] = time.Now()
+	t.chaseOn()
+}
+
+// chaseOn arranges the next look for instances that come too late.
+func (t *task) chaseOn() {
+	if t.chasing {
+		return
+	}
+	t.chasing = true
+	t.later(chaseInterval, func() {
+		t.chasing = false
+		for id, since := range t.broken {
+			if time.Since(since) > chaseFor {
+				delete(t.broken, id)
+			}
+		}
+		if len(t.broken) > 0 {
+			t.survey()
+			t.chaseOn()
+		}
+	})
 }
 
 // stopUnknown stops the instances of machines that the controller does not

@@ -58,10 +58,12 @@ type task struct {
 	dying    []*machine // to be made dead
 	stops    []ended    // to be stopped
 	removals []*machine
-	kept     set       // ids of machines that were seen out and whose instances a harvest mode has left
-	records  []started // to be recorded
-	sending  bool      // a call that records is under way
-	showing  bool      // a look at the places in the queue is arranged
+	broken   map[string]time.Time // when starts were given up that may still bring forth an instance; see chase
+	chasing  bool                 // a look for such instances is arranged
+	kept     set                  // ids of machines that were seen out and whose instances a harvest mode has left
+	records  []started            // to be recorded
+	sending  bool                 // a call that records is under way
+	showing  bool                 // a look at the places in the queue is arranged
 
 	standings standings
 	fatal     error // ends the loop
@@ -80,6 +82,7 @@ func newTask(cfg taskConfig) *task {
 		machines: make(map[string]*machine),
 		unread:   make(set),
 		kept:     make(set),
+		broken:   make(map[string]time.Time),
 	}
 	t.lister = &lister{list: t.list, spawn: t.spawn, always: t.stray}
 	t.reporter = &reporter{send: cfg.api.SetInstanceStatus, spawn: t.spawn, waiting: make(map[string]apiprovisioner.NewStatus)}

@@ -367,6 +367,36 @@ func TestAMachineThatDiesWhileItStartsLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestAnInstanceThatComesTooLateIsStopped has a provider whose answer to a start that
+// was given up is an instance all the same, after the machine was seen out. What
+// nobody here has asked for stays, in this harvest mode.
+func TestAnInstanceThatComesTooLateIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		b.startErr = func(ctx context.Context, _ string, _ int) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		run(t, f, b, nil)
+		wait(time.Second)
+		f.change("0", dies)
+		wait(time.Second)
+		wantGone(t, f, "0")
+		b.have("late", owner("0"), status.Running)
+		b.have("foreign", owner("77"), status.Running)
+		wait(time.Minute)
+		wantDid(t, b, "stop late")
+		b.have("later", owner("0"), status.Running)
+		wait(time.Minute)
+		wantDid(t, b, "stop late", "stop later")
+		lists := b.try("list")
+		wait(time.Hour)
+		if n := b.try("list") - lists; n > 10 {
+			t.Errorf("the provider is asked %d times more", n)
+		}
+	})
+}
+
 func TestTransientErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, b := newFakeAPI("0", "1", "2"), newFakeBroker()
