@@ -54,6 +54,9 @@ func (t *task) endChecked(m *machine, left []environs.Instance, err error) {
 		ids = append(ids, m.instance) // one that is not listed yet, or no more
 	}
 	if len(ids) == 0 {
+		if !m.clear {
+			t.chase(m.id) // an earlier worker may have asked for one
+		}
 		t.removals = append(t.removals, m)
 		return
 	}

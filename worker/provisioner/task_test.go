@@ -397,6 +397,21 @@ func TestAnInstanceThatComesTooLateIsStopped(t *testing.T) {
 	})
 }
 
+// TestWhatAnEarlierWorkerAskedForComesTooLate has it come after the machine of its
+// start, which an earlier worker had begun, was seen out by this one.
+func TestWhatAnEarlierWorkerAskedForComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFakeAPI("0"), newFakeBroker()
+		f.machines["0"].life = life.Dead
+		run(t, f, b, nil)
+		wait(time.Second)
+		wantGone(t, f, "0")
+		b.have("late", owner("0"), status.Running)
+		wait(time.Minute)
+		wantDid(t, b, "stop late")
+	})
+}
+
 func TestTransientErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, b := newFakeAPI("0", "1", "2"), newFakeBroker()
