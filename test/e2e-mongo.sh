@@ -4,6 +4,7 @@
 # and the demo run on the double.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+make --silent build
 echo "no mongod here: all of this runs on the double of a replica set, and on FerretDB"
 dir=$(mktemp -d)
 double=
