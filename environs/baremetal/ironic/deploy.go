@@ -77,9 +77,14 @@ func (c *call) deploy(configData provisioner.HostConfigData) (provisioner.Result
 	if hints == nil {
 		hints = c.host.EffectiveHints()
 	}
-	changes := append(c.imageChanges(c.node, image),
-		add("/properties/root_device", hints.IronicHints()),
-		add("/properties/capabilities", capabilities(c.node.Properties["capabilities"], c.bootMode())))
+	changes := c.imageChanges(c.node, image)
+	have := c.node.Properties
+	if want := hints.IronicHints(); !same(have["root_device"], want) && (len(want) > 0 || have["root_device"] != nil) {
+		changes = append(changes, add("/properties/root_device", want))
+	}
+	if want := capabilities(have["capabilities"], c.bootMode()); have["capabilities"] != want {
+		changes = append(changes, add("/properties/capabilities", want))
+	}
 	drive, err := c.configDrive(configData)
 	if err != nil {
 		return provisioner.Result{}, errors.Trace(err)

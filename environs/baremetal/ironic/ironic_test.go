@@ -339,7 +339,7 @@ func TestProvisionInEveryState(t *testing.T) {
 		{"clean failed", nil, metal3v1alpha1.ProvisioningError, "wait", "PUT provision"},
 		{"deploy failed", []any{"instance_info", fresh(same), "last_error", "disk on fire"}, "", "Image provisioning failed: disk on fire", ""},
 		{"deploy failed", []any{"last_error", nil}, "", "wait", ""},
-		{"deploy failed", []any{"instance_info", fresh(same), "last_error", "x"}, metal3v1alpha1.ProvisioningError, "wait", "PATCH node, PUT provision"},
+		{"deploy failed", []any{"instance_info", fresh(same), "last_error", "x"}, metal3v1alpha1.ProvisioningError, "wait", "PUT provision"}, // nothing of it is new
 		{"deploy failed", []any{"instance_info", fresh(other), "last_error", "x"}, "", "wait", "PATCH node, PUT provision"},
 		{"active", []any{"instance_info", fresh(same)}, "", "done", ""},
 		{"active", []any{"instance_info", fresh(other)}, "", "the host carries image u", ""},

@@ -2,6 +2,7 @@ package ironic
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (c *call) find() (*nodes.Node, error) {
 	if node != nil || err != nil {
 		return node, errors.Trace(err)
 	}
-	for _, name := range []string{c.name(), c.host.Metadata.Name} {
+	for _, name := range slices.Compact([]string{c.name(), c.host.Metadata.Name}) {
 		if node, err := c.get(name); node != nil || err != nil {
 			return node, errors.Trace(err)
 		}

@@ -91,14 +91,14 @@ func (c *call) create() error {
 	if c.c.NoCleaning {
 		clean = new(bool)
 	}
-	node, err := nodes.Create(c.ctx, c.client, nodes.CreateOpts{
+	node, err := nodes.Create(c.ctx, c.client, createOpts{nodes.CreateOpts{
 		AutomatedClean: clean,
 		Driver:         d.Name, Name: c.name(), DriverInfo: c.driverInfo(),
 		BootInterface: with("boot", d.BootInterface), BIOSInterface: with("bios", d.BIOSInterface), DeployInterface: with("deploy", ""),
 		InspectInterface: with("inspect", ""), ManagementInterface: with("management", d.ManagementInterface), NetworkInterface: with("network", ""),
 		PowerInterface: with("power", d.PowerInterface), RAIDInterface: with("raid", d.RAIDInterface), VendorInterface: with("vendor", d.VendorInterface),
 		Properties: map[string]any{"capabilities": capabilities(nil, c.bootMode())},
-	}).Extract()
+	}, c.preload()}).Extract()
 	if err != nil {
 		return refused(err, "Ironic refuses the host: %s")
 	}
@@ -115,7 +115,36 @@ func (c *call) create() error {
 			return refused(err, "Ironic refuses the boot MAC address: %s")
 		}
 	}
-	return errors.Trace(c.patch(node, c.preload()...))
+	return nil
+}
+
+// createOpts is nodes.CreateOpts with changes that hold from the beginning, which saves
+// a call.
+type createOpts struct {
+	nodes.CreateOpts
+	changes []nodes.UpdateOperation
+}
+
+// ToNodeCreateMap is described by nodes.CreateOptsBuilder.
+func (o createOpts) ToNodeCreateMap() (map[string]any, error) {
+	body, err := o.CreateOpts.ToNodeCreateMap()
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	for _, change := range o.changes {
+		in := body
+		path := strings.Split(strings.TrimPrefix(change.Path, "/"), "/")
+		for _, key := range path[:len(path)-1] {
+			sub, ok := in[key].(map[string]any)
+			if !ok {
+				sub = make(map[string]any)
+				in[key] = sub
+			}
+			in = sub
+		}
+		in[path[len(path)-1]] = change.Value
+	}
+	return body, nil
 }
 
 // refused turns a 400 into a verdict.
@@ -136,7 +165,7 @@ func (c *call) preload() []nodes.UpdateOperation {
 	if image == nil || image.URL == "" {
 		return nil
 	}
-	return c.imageChanges(c.node, image)
+	return c.imageChanges(new(nodes.Node), image)
 }
 
 // imageChanges returns the changes that make image the node's. A live ISO is
@@ -144,9 +173,11 @@ func (c *call) preload() []nodes.UpdateOperation {
 func (c *call) imageChanges(node *nodes.Node, image *metal3v1alpha1.Image) []nodes.UpdateOperation {
 	var changes []nodes.UpdateOperation
 	set := func(key, value string) {
-		if value != "" {
+		have, ok := node.InstanceInfo[key]
+		switch {
+		case value != "" && !(ok && have == value):
 			changes = append(changes, add("/instance_info/"+key, value))
-		} else if _, ok := node.InstanceInfo[key]; ok {
+		case value == "" && ok:
 			changes = append(changes, nodes.UpdateOperation{Op: nodes.RemoveOp, Path: "/instance_info/" + key})
 		}
 	}
