@@ -148,6 +148,10 @@ func managed(b *testing.B, r *realIronic) time.Duration {
 	wait(func(id string) bool { return store.In(id, metal3v1alpha1.StateProvisioned) })
 	took := time.Since(begin)
 	for _, id := range ids {
+		// A host that failed in between has waited for its next try.
+		if failures := store.Failures(id); len(failures) > 0 {
+			b.Logf("%s: %q", id, failures)
+		}
 		store.AskRemoval(id, true)
 	}
 	wait(func(id string) bool { _, ok := store.Get(id); return !ok })

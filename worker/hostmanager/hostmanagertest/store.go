@@ -30,13 +30,14 @@ type Store struct {
 	saves    int
 	intents  int
 	until    map[string]time.Time    // each host's last intent
+	failures map[string][]string     // each host's error messages, in order
 	fail     func(what string) error // what is watch, hosts, intend, save or remove
 }
 
 // New returns an empty store.
 func New() *Store {
 	return &Store{records: make(map[string]hostmanager.Record), states: make(map[string][]metal3v1alpha1.ProvisioningState),
-		events: make(map[string][]string), until: make(map[string]time.Time), fail: func(string) error { return nil }}
+		events: make(map[string][]string), until: make(map[string]time.Time), failures: make(map[string][]string), fail: func(string) error { return nil }}
 }
 
 // FailWith has f decide which calls fail; what is "watch", "hosts", "intend", "save" or
@@ -169,6 +170,9 @@ func (s *Store) Save(_ context.Context, id string, u hostmanager.Update) error {
 	if !ok {
 		return errors.NotFoundf("host %s", id)
 	}
+	if m, all := u.Status.ErrorMessage, s.failures[id]; m != "" && (len(all) == 0 || all[len(all)-1] != m) {
+		s.failures[id] = append(all, m)
+	}
 	r.Host = r.Host.Copy()
 	r.Host.Status, r.Progress = u.Status, u.Progress
 	for _, key := range u.ClearAnnotations {
@@ -272,6 +276,13 @@ func (s *Store) States(id string) []metal3v1alpha1.ProvisioningState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]metal3v1alpha1.ProvisioningState(nil), s.states[id]...)
+}
+
+// Failures returns the messages of a host's errors, in order.
+func (s *Store) Failures(id string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.failures[id]...)
 }
 
 // Saves returns how often anything was saved.
