@@ -30,7 +30,7 @@ type Store struct {
 	saves    int
 	intents  int
 	until    map[string]time.Time    // each host's last intent
-	failures map[string][]string     // each host's error messages, in order
+	failures map[string][]string     // each host's errors and faults, in order
 	fail     func(what string) error // what is watch, hosts, intend, save or remove
 }
 
@@ -170,7 +170,11 @@ func (s *Store) Save(_ context.Context, id string, u hostmanager.Update) error {
 	if !ok {
 		return errors.NotFoundf("host %s", id)
 	}
-	if m, all := u.Status.ErrorMessage, s.failures[id]; m != "" && (len(all) == 0 || all[len(all)-1] != m) {
+	m, all := u.Status.ErrorMessage, s.failures[id]
+	if u.Progress.Faults > 0 {
+		m = u.Progress.Reason
+	}
+	if m != "" && (len(all) == 0 || all[len(all)-1] != m) {
 		s.failures[id] = append(all, m)
 	}
 	r.Host = r.Host.Copy()
@@ -278,7 +282,7 @@ func (s *Store) States(id string) []metal3v1alpha1.ProvisioningState {
 	return append([]metal3v1alpha1.ProvisioningState(nil), s.states[id]...)
 }
 
-// Failures returns the messages of a host's errors, in order.
+// Failures returns the messages of a host's errors and faults, in order.
 func (s *Store) Failures(id string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
